@@ -5,6 +5,7 @@ from sqlmodel import SQLModel
 
 from controlplane.alerts import tables as _alerts
 from controlplane.auth import tables as _auth
+from controlplane.db import keyed_answers as _keyed_answers
 from controlplane.db import probe as _probe
 from controlplane.fleet import tables as _fleet
 from controlplane.inbound import tables as _inbound
@@ -20,7 +21,7 @@ from controlplane.telemetry.values import export_tables as _exports
 
 MODULES = (
     *(_alerts, _auth, _exports, _fleet, _hooks, _inbound, _incidents, _keys),
-    *(_ledger, _policies, _probe, _rollouts, _studies, _telemetry),
+    *(_keyed_answers, _ledger, _policies, _probe, _rollouts, _studies, _telemetry),
 )
 """Where tables are declared: a module is in the metadata once it has been imported."""
 

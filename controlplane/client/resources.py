@@ -217,8 +217,7 @@ class ResourceCalls(Connection):
 
     def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any], *, key: str | None = None) -> Rollout:
         """key: sent again with it, nothing is done twice."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted, headers=headers)
+        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted, headers=_keyed(key))
 
     def forecast_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> RolloutForecast:
         """What this rollout would do; nothing of it is done."""
@@ -236,8 +235,7 @@ class ResourceCalls(Connection):
         """Start, approve, pause, resume, abort, cancel, retry or revert it. reason: of a pause. Retry and revert answer
         with the rollout that they made. if_match: the `etag` it was read with; raises `PreconditionFailed` where it has
         moved since."""
-        given = {"If-Match": if_match, "Idempotency-Key": key}
-        headers = {name: value for name, value in given.items() if value is not None}
+        headers = _keyed(key) | ({} if if_match is None else {"If-Match": if_match})
         path = f"/api/v1/rollouts/{rollout_id}/{what}"
         return self._one(Rollout, "POST", path, params={"reason": reason}, headers=headers)
 
@@ -325,8 +323,9 @@ class ResourceCalls(Connection):
     def study(self, study_id: int) -> Study:
         return self._one(Study, "GET", f"/api/v1/studies/{study_id}")
 
-    def create_study(self, wanted: StudyCreate | Mapping[str, Any]) -> Study:
-        return self._one(Study, "POST", "/api/v1/studies", body=wanted)
+    def create_study(self, wanted: StudyCreate | Mapping[str, Any], *, key: str | None = None) -> Study:
+        """key: sent again with it, there is one study."""
+        return self._one(Study, "POST", "/api/v1/studies", body=wanted, headers=_keyed(key))
 
     def cancel_study(self, study_id: int) -> Study:
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/cancel")
@@ -574,3 +573,8 @@ class ResourceCalls(Connection):
         if not found or found[0].id != number:
             raise NotFound(f"no ledger entry {number}")
         return found[0]
+
+
+def _keyed(key: str | None) -> dict[str, str]:
+    """The header of what is done once."""
+    return {} if key is None else {"Idempotency-Key": key}

@@ -1,39 +1,24 @@
 """How a change of a rollout is asked for: once by its key, only of what was read, or dry.
 
-`Idempotency-Key`: the same key of the same holder gets the same answer for a day, and nothing is done twice.
+`Idempotency-Key`: nothing is done twice (`db.keyed_answers`).
 `If-Match`: the rollout is as it was read, else 412. `dry_run=true`: what would happen, and nothing does.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
-from fastapi import Depends, Header, Query, Request, Response
-from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, delete
+from fastapi import Depends, Header, Query, Response
+from sqlmodel import Session
 
 from controlplane.contract.bodies.rollouts import Rollout, RolloutForecast
-from controlplane.contract.errors import Conflict, PreconditionFailed
+from controlplane.contract.errors import PreconditionFailed
+from controlplane.db.keyed_answers import PRINTABLE, Keyed, KeyedRequest
 from controlplane.rollouts import store
 from controlplane.rollouts.dry_rollout import RadiusOf, forecast
-from controlplane.rollouts.tables import RolloutRequestRow
 from controlplane.rollouts.view import rollout_view
 
-KEPT = timedelta(days=1)
-PRINTABLE = r"^[\x21-\x7e]+$"
-
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=128,
-        pattern=PRINTABLE,
-        description="of one request; sent again with it within a day, it is answered as before and done once",
-    ),
-]
 IfMatch = Annotated[
     str | None,
     Header(
@@ -53,8 +38,7 @@ DryRun = Annotated[
 class CarefulRequest:
     """What one request's headers and address say of how it is to be done."""
 
-    where: str
-    key: str | None = None
+    keyed: KeyedRequest
     if_match: str | None = None
     dry_run: bool = False
 
@@ -76,25 +60,9 @@ class CarefulRequest:
         """
         if self.dry_run:
             return forecast(session, lambda: self._matched(session, act, of), radius_of)
-        if self.key is None:
-            return self._matched(session, act, of)
-        session.exec(delete(RolloutRequestRow).where(col(RolloutRequestRow.made_at) < now - KEPT))
-        fingerprint = hashlib.sha256(f"{self.where}\n{self.if_match}\n{says}".encode()).hexdigest()
-        earlier = session.get(RolloutRequestRow, (holder, self.key))
-        if earlier is not None:
-            if earlier.fingerprint != fingerprint:
-                raise Conflict("Idempotency-Key: was used for another request within a day", field="Idempotency-Key")
-            return Rollout.model_validate(earlier.answer)
-        made = self._matched(session, act, of)
-        answer = made.model_dump(mode="json")
-        session.add(RolloutRequestRow(holder=holder, key=self.key, fingerprint=fingerprint, answer=answer, made_at=now))
-        try:
-            session.flush()
-        except IntegrityError:  # The same request, in another replica at the same time.
-            raise Conflict(
-                "Idempotency-Key: the same request is being answered; send it again", field="Idempotency-Key"
-            ) from None
-        return made
+        return self.keyed.answer(
+            session, holder, now, lambda: self._matched(session, act, of), Rollout, says=f"{self.if_match}\n{says}"
+        )
 
     def _matched(self, session: Session, act: Callable[[], Rollout], of: int | None) -> Rollout:
         if of is not None and self.if_match not in (None, "*"):
@@ -118,8 +86,8 @@ def shown(answer: Rollout | RolloutForecast, response: Response) -> Rollout | Ro
     return answer
 
 
-def _given(request: Request, key: Key = None, if_match: IfMatch = None, dry_run: DryRun = False) -> CarefulRequest:
-    return CarefulRequest(f"{request.method} {request.url.path}", key, if_match, dry_run)
+def _given(keyed: Keyed, if_match: IfMatch = None, dry_run: DryRun = False) -> CarefulRequest:
+    return CarefulRequest(keyed, if_match, dry_run)
 
 
 Careful = Annotated[CarefulRequest, Depends(_given)]

@@ -51,15 +51,3 @@ class RolloutRow(SQLModel, table=True):
     step: int = 0  # Rises with each decision that is carried out; what an ETag is made of.
     resumes: str | None = None  # The phase to which a paused one returns.
     follows: int | None = None  # The rollout that this one retries or reverts.
-
-
-class RolloutRequestRow(SQLModel, table=True):
-    """What a request with an `Idempotency-Key` was answered: the same key gets the same answer for a day."""
-
-    __tablename__ = "rollout_request"
-
-    holder: str = Field(primary_key=True)
-    key: str = Field(primary_key=True)
-    fingerprint: str
-    answer: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
-    made_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))

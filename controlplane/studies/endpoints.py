@@ -21,6 +21,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.planning.study_checks import check_finite
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
+from controlplane.db.keyed_answers import Keyed
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import store as fleet
 from controlplane.studies import store
@@ -55,10 +56,17 @@ def list_studies(
 
 
 @router.post("", status_code=201)
-def create_study(wanted: StudyCreate, session: SessionDep, principal: Operator, service: Studies) -> Study:
-    """Queue a study."""
-    check_study(wanted, fleet.nodes(session, pool=wanted.pool))
-    return store.create(session, wanted, actor=principal.actor, now=service.clock())
+def create_study(
+    wanted: StudyCreate, session: SessionDep, principal: Operator, service: Studies, keyed: Keyed
+) -> Study:
+    """Queue a study; sent again with the same `Idempotency-Key`, it is the same one."""
+    now = service.clock()
+
+    def make() -> Study:
+        check_study(wanted, fleet.nodes(session, pool=wanted.pool))
+        return store.create(session, wanted, actor=principal.actor, now=now)
+
+    return keyed.answer(session, principal.holder, now, make, Study, says=wanted.model_dump_json())
 
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})

@@ -1,7 +1,11 @@
 """A study as it is asked for on a command line, and followed until it has ended."""
 
+import secrets
 import time
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+import httpx
 import typer
 from pydantic import ValidationError
 
@@ -12,6 +16,9 @@ from controlplane.terminal.output.printing import print_json
 from controlplane.terminal.service_connection import explain_values, fail, persistently
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
+IdempotencyKey = Annotated[
+    str | None, typer.Option(help="Sent again with the same key, there is one study; default: one of its own.")
+]
 
 
 def parse_limit(text: str) -> Limit:
@@ -45,6 +52,17 @@ def study_wanted(
         return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials, load=load)
     except ValidationError as error:
         fail(explain_values(error))
+
+
+def ask_for_study(client: Client, wanted: StudyCreate | Mapping[str, Any], key: str | None = None) -> Study:
+    """Have one queued, once: where the answer is lost on its way, it is asked for again with the same key."""
+    key = key or secrets.token_urlsafe(16)
+    try:
+        return client.create_study(wanted, key=key)
+    except (httpx.ConnectError, httpx.ConnectTimeout):
+        raise  # It was never sent.
+    except httpx.TransportError:
+        return persistently(lambda: client.create_study(wanted, key=key))
 
 
 def follow_study(client: Client, number: int, *, as_json: bool) -> None:

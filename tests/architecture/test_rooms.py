@@ -75,6 +75,7 @@ FACES = {
         "driver_statement",
         "fault",
         "ids",
+        "keyed_answers",
         "living_processes",
     }
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}

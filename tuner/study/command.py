@@ -20,7 +20,7 @@ from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.setting_values import words_of
-from controlplane.terminal.study_request import follow_study, study_wanted
+from controlplane.terminal.study_request import ask_for_study, follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()
@@ -73,7 +73,7 @@ def tune(
         work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage)
         return
     wanted = study_wanted(pool, objective, constraint, trials, slo, load)
-    follow_study(client, client.create_study(wanted).id, as_json=as_json)
+    follow_study(client, ask_for_study(client, wanted).id, as_json=as_json)
 
 
 def work(client: Client, name: str, networks: Sequence[Network], storage: str | None) -> None:

@@ -1,7 +1,7 @@
 """The form of a new study: looked at while it is filled in, and sent by who is signed in.
 
 Guarantee: a form without this session's token is a 403 and does nothing; a look does nothing at all. What is refused
-comes back as it was filled in, with what is wrong at its field.
+comes back as it was filled in, with what is wrong at its field. Sent twice, it is started once.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def start(request: Request, sent: Said) -> Response:
     problems = read.problems
     if sent.get("act") != CHECK and read.study is not None:
         try:
-            made = client.create_study(read.study)
+            made = client.create_study(read.study, key=sent.get("key") or None)
             return RedirectResponse(f"/studies/{made.id}", status_code=303)
         except Unauthenticated:
             raise

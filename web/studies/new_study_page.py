@@ -3,6 +3,7 @@
 Guarantee: looking changes nothing.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -70,6 +71,7 @@ def form_context(
         "pools": pools,
         "may_operate": operates,
         "address": address_of(said),
+        "key": secrets.token_urlsafe(16),
     }
 
 

@@ -25,6 +25,7 @@ from web.studies.new_study_fields import FIELDS, MODEL_FIELDS, SHARES, WINNERS
 
 READ_BY_NAME = [name for name in MODEL_FIELDS if name in FIELDS and name not in ("pool", "suggested", *SHARES)]
 """Fields that are written as the contract's kinds of fields are."""
+KEY = "Idempotency-Key"
 _BOUNDS = re.compile(r"(\d{1,9})\s*(?:to|\.\.|-|–)\s*(\d{1,9})(\s+log)?")
 _PLACE = re.compile(r"^[\w.]+: ")
 """A field's name before what is wrong with it."""
@@ -97,6 +98,8 @@ def knob_range(text: str, name: str) -> KnobRange:
 def problems_of(error: TailwrightError) -> dict[str, str]:
     """What the API refuses, by the form's field; "" holds what is of none."""
     told = str(error.detail.get("field", ""))
+    if told == KEY:
+        return {"": "this page has started another study already; press once more where this one is wanted, too"}
     return {field_of(told): error.message.removeprefix(f"{told}: ")}
 
 

@@ -23,7 +23,13 @@ from controlplane.terminal.output.printing import (
 from controlplane.terminal.output.whole_file import write_whole
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
-from controlplane.terminal.study_request import follow_study, study_wanted, tell_study
+from controlplane.terminal.study_request import (
+    IdempotencyKey,
+    ask_for_study,
+    follow_study,
+    study_wanted,
+    tell_study,
+)
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(help="Tuning studies: searches for a better configuration.", no_args_is_help=True)
@@ -109,6 +115,7 @@ def start(
         Path | None,
         typer.Option(help="Instead: a TOML (.toml) or JSON file of all that a study can be told; - is stdin."),
     ] = None,
+    idempotency_key: IdempotencyKey = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only with a result.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -118,7 +125,7 @@ def start(
     wanted = (
         read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials, slo, load)
     )
-    study = client.create_study(wanted)
+    study = ask_for_study(client, wanted, idempotency_key)
     if wait:
         follow_study(client, study.id, as_json=as_json)
     else:

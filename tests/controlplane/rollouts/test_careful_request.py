@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from httpx import Response
 from sqlmodel import Session, select
 
 from controlplane.api import error_handlers
@@ -15,11 +16,13 @@ from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
+from controlplane.db.keyed_answers import KeyedAnswerRow
 from controlplane.fleet import FleetHub, revisions
 from controlplane.ledger.tables import LedgerRow
 from controlplane.rollouts import endpoints
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
-from controlplane.rollouts.tables import RolloutRequestRow, RolloutRow
+from controlplane.rollouts.tables import RolloutRow
+from tests.controlplane.db.keyed_route import KeyedConformance, KeyedRoute
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
 
@@ -121,7 +124,24 @@ def test_the_same_key_gets_the_same_answer_and_nothing_is_done_twice(
     clock.now += timedelta(days=1, seconds=1)
     act(http, number, "pause", headers={"Idempotency-Key": "pause-7"})
     with Session(database.engine) as session:
-        assert [row.key for row in session.exec(select(RolloutRequestRow))] == ["pause-7"]
+        assert [row.key for row in session.exec(select(KeyedAnswerRow))] == ["pause-7"]
+
+
+class TestProposalsAreMadeOnceByTheirKey(KeyedConformance):
+    @pytest.fixture
+    def route(self, http: TestClient, database: Database, wanted: dict[str, Any], clock: Hours) -> KeyedRoute:
+        with database.session() as session:
+            _, token = tokens.issue(session, name="bo", scope=Scope.OPERATE, now=clock.now)
+
+        def send(key: str | None, changes: dict[str, Any], by_another: bool) -> Response:
+            headers = {"Idempotency-Key": key} if key else {}
+            headers |= {"Authorization": f"Bearer {token}"} if by_another else {}
+            return http.post("/api/v1/rollouts", json={**wanted, "start": False, **changes}, headers=headers)
+
+        def pass_time(span: timedelta) -> None:
+            clock.now += span
+
+        return KeyedRoute(send, lambda: written(database)[0], pass_time, refused={"pool": "nowhere"})
 
 
 def test_a_change_of_what_has_moved_since_is_refused(http: TestClient, wanted: dict[str, Any], tick: Tick) -> None:

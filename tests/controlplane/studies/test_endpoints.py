@@ -1,9 +1,11 @@
 """The studies' endpoints, as the typed client calls them; each bad field is named."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from httpx import Response
 
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
@@ -17,10 +19,37 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
-from controlplane.contract.errors import BadRequest, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
+from controlplane.contract.errors import BadRequest, Conflict, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
 from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
+from tests.controlplane.db.keyed_route import KeyedConformance, KeyedRoute
 
 Make = Callable[[Scope], Client]
+
+
+class TestStudiesAreMadeOnceByTheirKey(KeyedConformance):
+    @pytest.fixture
+    def route(self, client: Make, spec: StudyCreate, clock: Any) -> KeyedRoute:
+        person, another = client(Scope.OPERATE), client(Scope.OPERATE)
+
+        def send(key: str | None, changes: dict[str, Any], by_another: bool) -> Response:
+            body = {**spec.model_dump(mode="json"), **changes}
+            headers = {"Idempotency-Key": key} if key else {}
+            http = (another if by_another else person)._http
+            return http.post("/api/v1/studies", json=body, headers=headers)
+
+        def pass_time(span: timedelta) -> None:
+            clock.pass_s(span.total_seconds())
+
+        return KeyedRoute(send, lambda: len(person.studies()), pass_time, refused={"pool": "nowhere"})
+
+    def test_the_client_sends_it(self, client: Make, spec: StudyCreate) -> None:
+        person = client(Scope.OPERATE)
+        made = person.create_study(spec, key="mine")
+        assert person.create_study(spec, key="mine") == made and person.studies() == [made]
+        person.cancel_study(made.id)
+        assert person.create_study(spec, key="mine") == made, "as it was answered then"
+        with pytest.raises(Conflict, match="Idempotency-Key"):
+            person.create_study(spec.model_copy(update={"reason": "another"}), key="mine")
 
 
 def test_a_worker_takes_a_study_from_the_queue_to_its_end(client: Make, spec: StudyCreate) -> None:

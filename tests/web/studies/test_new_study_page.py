@@ -1,6 +1,7 @@
 """The form of a new study over a real stack: looked at as one types, refused beside its field with nothing lost, then
 started."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -105,6 +106,31 @@ def test_it_is_started_as_it_was_said_and_a_reader_starts_nothing(
         assert 'id="proposal"' not in text and "scope operate" in text
         assert reader.post(NEW, data={**said, "act": "start", "form": form_of(reader)}).status_code == 403
     assert count(stack) == before
+
+
+def test_sent_twice_it_is_started_once(admin: httpx.Client, stack: Any, said: dict[str, str]) -> None:
+    before, page = count(stack), admin.get(NEW).text
+    (key,) = re.findall(r'name="key" value="([\w-]+)"', page)
+    assert key not in admin.get(NEW).text, "each time that it is opened it is another form"
+    once = {**said, "act": "start", "key": key}
+    first, again = (admin.post(NEW, data=once) for _ in range(2))
+    assert (first.status_code, again.status_code) == (303, 303)
+    assert first.headers["location"] == again.headers["location"] and count(stack) == before + 1
+    other = admin.post(NEW, data={**once, "max_trials": "4"})
+    assert other.status_code == 409 and "his page has started another study already" in other.text
+    (new,) = re.findall(r'name="key" value="([\w-]+)"', other.text)
+    assert new != key and admin.post(NEW, data={**once, "max_trials": "4", "key": new}).status_code == 303
+    assert count(stack) == before + 2
+
+
+@pytest.mark.browser
+def test_a_double_click_starts_one(admin_page: Page, admin: httpx.Client, stack: Any) -> None:
+    before = count(stack)
+    admin_page.goto(f"{NEW}?max_trials=3&reason=clicked")
+    admin_page.get_by_role("button", name="Start it").dblclick(no_wait_after=True)
+    admin_page.wait_for_url("**/studies/*")
+    expect(admin_page.locator("h1")).to_contain_text("Study ")
+    assert count(stack) == before + 1
 
 
 def test_who_may_start_one_is_led_to_it() -> None:

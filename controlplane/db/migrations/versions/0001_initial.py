@@ -444,7 +444,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("pool"),
     )
     op.create_table(
-        "rollout_request",
+        "keyed_answer",
         sa.Column("holder", sa.String(), nullable=False),
         sa.Column("key", sa.String(), nullable=False),
         sa.Column("fingerprint", sa.String(), nullable=False),
@@ -909,7 +909,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_rollout_pool"), table_name="rollout")
     op.drop_index(op.f("ix_rollout_phase"), table_name="rollout")
     op.drop_table("rollout")
-    op.drop_table("rollout_request")
+    op.drop_table("keyed_answer")
     op.drop_table("rollout_policy")
     op.drop_table("rollout_pin")
     op.drop_index(op.f("ix_rollout_hook_call_rollout_id"), table_name="rollout_hook_call")

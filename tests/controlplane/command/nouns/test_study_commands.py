@@ -31,6 +31,14 @@ def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> Non
     assert "say which pool" in plane.run("studies", "start", status=2).stderr
 
 
+def test_a_study_with_a_key_is_asked_for_once(plane: Plane) -> None:
+    start = ("studies", "start", "--pool", "chat", "--no-wait", "--idempotency-key", "nightly")
+    before, made = len(plane.get("studies")["items"]), plane.json(*start)
+    assert plane.json(*start) == made and len(plane.get("studies")["items"]) == before + 1
+    assert "Idempotency-Key: was used" in plane.run(*start, "--trials", 5, status=1).stderr
+    plane.run("studies", "cancel", made["id"])
+
+
 def test_a_finished_study_says_its_result(plane: Plane) -> None:
     number = plane.json("studies", "start", "--pool", "chat", "--no-wait")["id"]
     assert plane.post("studies/claim", {"worker": "w"})["id"] == number
