@@ -35,7 +35,7 @@ from controlplane.contract.channels.destinations import (
     DestinationCreate,
     DestinationReplace,
 )
-from controlplane.db.rows import existing, newest
+from controlplane.db.rows import existing, moved, newest
 from controlplane.keys import Keyring
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
@@ -138,11 +138,6 @@ def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_
 def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
     fields = wanted.model_dump(mode="json", include=set(AlertRuleCreate.model_fields), exclude={"severity"})
     return {**fields, "severity": wanted.severity.value}
-
-
-def moved(origin: str | None, file: str | None) -> str | None:
-    """The origin of a thing that a file changes, None for no file: what was not made by a file stays so."""
-    return file if origin is not None and file is not None else origin
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rows by their integer key: the one that a request names, and the newest."""
+"""Rows by their integer key: the one that a request names, and the newest; and the file that made one."""
 
 from typing import TypeVar
 
@@ -23,3 +23,8 @@ def newest(table: type[Row], before: int | None, limit: int) -> SelectOfScalar[R
     key = inspect(table).primary_key[0]
     query = select(table).order_by(key.desc()).limit(limit)
     return query if before is None else query.where(key < before)
+
+
+def moved(origin: str | None, file: str | None) -> str | None:
+    """The origin of a thing that a file changes, None for no file: what was not made by a file stays so."""
+    return file if origin is not None and file is not None else origin

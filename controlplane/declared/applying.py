@@ -5,7 +5,7 @@ change; two who apply at once do it one after the other.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import text
@@ -13,17 +13,16 @@ from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.auth.principal import Principal, check_scope
-from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.declared_alerting import (
     AlertingChanges,
     AlertingSet,
     DeclaredAction,
-    DeclaredKind,
     DeclaredStep,
 )
 from controlplane.declared.declarable import Declarable, Hand
 from controlplane.declared.declared_destinations import DeclaredDestinations
+from controlplane.declared.declared_hooks import DeclaredHooks
 from controlplane.declared.declared_inhibit_rules import DeclaredInhibitRules
 from controlplane.declared.declared_routes import DeclaredRoutes
 from controlplane.declared.declared_rules import DeclaredRules
@@ -47,15 +46,14 @@ def apply(wanted: AlertingSet, hand: Hand, principal: Principal) -> AlertingChan
         DeclaredInhibitRules(wanted.inhibit_rules, hand),
         DeclaredSilences(wanted.silences, hand),
         DeclaredDestinations(wanted.destinations, hand),
+        DeclaredHooks(wanted.hooks, hand),
     ]
-    if wanted.destinations:
-        check_scope(principal, Scope.ADMIN)
+    _check_scopes(principal, (one for one in kinds if one.wanted))
     there = {one.kind: one.there() for one in kinds}
     _refuse([problem for one in kinds for problem in one.problems(there[one.kind])])
     files = Files(frozenset({*wanted.origins, *(item.origin for one in kinds for item in one.wanted)}), wanted.prune)
     decided = [(one, step) for one in kinds for step in _decide(one, there[one.kind], files)]
-    if any(one.kind is DeclaredKind.DESTINATION and step.action in DONE for one, step in decided):
-        check_scope(principal, Scope.ADMIN)
+    _check_scopes(principal, (one for one, step in decided if step.action in DONE))
     told = [_carried_out(one, step, dry_run=wanted.dry_run) for one, step in decided]
     if not wanted.dry_run:
         _tell(hand, told, sorted(files.names))
@@ -66,6 +64,11 @@ def apply(wanted: AlertingSet, hand: Hand, principal: Principal) -> AlertingChan
         steps=told,
         others=sum(len(found) for found in there.values()) - known,
     )
+
+
+def _check_scopes(principal: Principal, kinds: Iterable[Declarable[Any]]) -> None:
+    for one in kinds:
+        check_scope(principal, one.scope)
 
 
 def _wait_for_others(session: Session) -> None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 from sqlmodel import Session
 
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.alerts import Remedy
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.declared_alerting import DeclaredKind
@@ -56,6 +57,8 @@ class Declarable(ABC, Generic[W]):
     """Of the request's field that holds them."""
     identity: ClassVar[str] = "name"
     """The field that a thing is known by."""
+    scope: ClassVar[Scope] = Scope.OPERATE
+    """Whose it is to declare them: what is secret is told to differ, or not."""
 
     def __init__(self, wanted: Sequence[W], hand: Hand) -> None:
         self.wanted, self.hand = wanted, hand

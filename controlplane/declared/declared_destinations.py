@@ -10,6 +10,7 @@ from controlplane.alerts.checks import check_destination
 from controlplane.alerts.notify.destination_fields import secrets_of
 from controlplane.alerts.notify.kept_secrets import SECRETS, with_kept
 from controlplane.alerts.tables import DestinationRow
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
 from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.on_call.declared_alerting import DeclaredDestination, DeclaredKind
@@ -23,6 +24,7 @@ KEPT = tuple(f"{name}_kept" for name in SECRETS)
 class DeclaredDestinations(Declarable[DeclaredDestination]):
     kind = DeclaredKind.DESTINATION
     list_name = "destinations"
+    scope = Scope.ADMIN
 
     def there(self) -> list[Thing]:
         return [self._kept(row) for row in self.hand.session.exec(select(DestinationRow))]

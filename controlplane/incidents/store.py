@@ -17,7 +17,6 @@ from sqlmodel.sql.expression import SelectOfScalar
 from controlplane import ledger
 from controlplane.alerts.rules.inhibition import holding_now
 from controlplane.alerts.rules.silence import seen_at
-from controlplane.alerts.store import moved
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract.bodies.alerts import OURS, Alert, AlertState
@@ -34,7 +33,7 @@ from controlplane.contract.on_call.incidents import (
     Route,
     RouteCreate,
 )
-from controlplane.db.rows import existing, newest
+from controlplane.db.rows import existing, moved, newest
 from controlplane.incidents import machine
 from controlplane.incidents.confirmed_cause import confirmed
 from controlplane.incidents.machine import Signal

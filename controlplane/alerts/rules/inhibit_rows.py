@@ -6,11 +6,10 @@ from typing import Any
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.alerts.store import moved
 from controlplane.alerts.tables import InhibitRuleRow
 from controlplane.alerts.view import inhibit_rule_view
 from controlplane.contract.bodies.alerts import InhibitRule, InhibitRuleCreate
-from controlplane.db.rows import existing, newest
+from controlplane.db.rows import existing, moved, newest
 
 
 def inhibit_rules(session: Session, *, before_id: int | None = None, limit: int = 10_000) -> list[InhibitRule]:

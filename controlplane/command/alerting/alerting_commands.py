@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from controlplane.client import Client
-from controlplane.command.alerting.toml_text import table_lines
 from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, Silence, SilenceCreate
 from controlplane.contract.channels.destinations import Destination
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import Conflict
 from controlplane.contract.on_call.declared_alerting import DeclaredKind
 from controlplane.contract.on_call.incidents import RouteCreate
+from controlplane.terminal.output.toml_text import table_lines
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand

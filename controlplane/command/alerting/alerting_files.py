@@ -1,5 +1,5 @@
-"""TOML files that declare alerting: `[[alert_rule]]`, `[[destination]]` and the like, with the API's own fields. Tables
-of a pool may stand in the same files (`pools.pool_files`).
+"""TOML files that declare alerting and hooks: `[[alert_rule]]`, `[[destination]]`, `[[hook]]` and the like, with the
+API's own fields. Tables of a pool may stand in the same files (`pools.pool_files`); a hook is of that pool.
 
 Guarantees: a secret never stands in a file, and never in an error; whatever is wrong is told with its file, its table,
 its number there and its field. What the values may be, the service says: `told` puts its words into a file's terms.
@@ -19,6 +19,7 @@ from controlplane.command.pools import pool_files
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.on_call.declared_alerting import (
     DeclaredDestination,
+    DeclaredHook,
     DeclaredInhibitRule,
     DeclaredKind,
     DeclaredRoute,
@@ -27,27 +28,26 @@ from controlplane.contract.on_call.declared_alerting import (
 )
 from controlplane.terminal.toml_file import read_toml
 
-SECRETS = ("url", "secret", "callback_secret")
-"""Of a destination: what is better named than written."""
 MAY_STAND = ("url",)
-"""Of those what is not always a secret."""
+"""Of what is secret in a thing what is not always so."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A kind of table: the request's list that it goes into, and its fields."""
+    """A kind of table: the request's list that it goes into, and its fields. secrets: those that are better named than
+    written; of_a_pool: whether the file's `[pool]` says its field `pool`."""
 
     kind: DeclaredKind
     list_name: str
     model: type[BaseModel]
+    secrets: Sequence[str] = ()
+    of_a_pool: bool = False
 
     @property
     def fields(self) -> list[str]:
-        names = [name for name in self.model.model_fields if name != "origin"]
-        if self.kind is not DeclaredKind.DESTINATION:
-            return names
-        named = [f"{name}_{how}" for name in SECRETS for how in ("file", "env")]
-        return [name for name in names if name not in SECRETS or name in MAY_STAND] + named
+        elsewhere = {"origin", *(["pool"] if self.of_a_pool else []), *self.secrets} - {*MAY_STAND}
+        named = [f"{name}_{how}" for name in self.secrets for how in ("file", "env")]
+        return [name for name in self.model.model_fields if name not in elsewhere] + named
 
 
 _RULE = Table(DeclaredKind.ALERT_RULE, "alert_rules", DeclaredRule)
@@ -59,7 +59,10 @@ TABLES: Mapping[str, Table] = {
     "inhibit_rule": _INHIBIT_RULE,
     "inhibit": _INHIBIT_RULE,
     "silence": Table(DeclaredKind.SILENCE, "silences", DeclaredSilence),
-    "destination": Table(DeclaredKind.DESTINATION, "destinations", DeclaredDestination),
+    "destination": Table(
+        DeclaredKind.DESTINATION, "destinations", DeclaredDestination, ("url", "secret", "callback_secret")
+    ),
+    "hook": Table(DeclaredKind.HOOK, "hooks", DeclaredHook, ("url", "secret"), of_a_pool=True),
 }
 """By what a file calls them; the first name of each is the one that is written."""
 
@@ -142,9 +145,10 @@ def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -
                 continue
             table = TABLES[place.table]
             wrong = list(_wrong_keys(place, table))
-            values = {} if wrong else _request_values(place, environ, wrong)
+            values = {} if wrong else _request_values(place, table, environ, wrong)
             problems += dict.fromkeys(wrong)
-            lists[table.list_name].append({**values, "origin": origin})
+            of = {"pool": pool_files.pool_of(documents[file])} if table.of_a_pool else {}
+            lists[table.list_name].append({**values, **of, "origin": origin})
             places[table.list_name].append(place)
     if problems:
         raise WrongFiles(problems)
@@ -178,19 +182,21 @@ def _tables(file: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place | N
 
 def _wrong_keys(place: Place, table: Table) -> Iterator[str]:
     for key in place.values:
-        if key in SECRETS and key not in table.fields:
+        if table.of_a_pool and key == "pool":
+            yield f"{place}: pool: it is of the file's pool; leave it out"
+        elif key in table.secrets and key not in table.fields:
             yield f"{place}: {key}: a secret does not stand in a file; name where it is: {key}_file or {key}_env"
         elif key not in table.fields:
             yield f"{place}: {key}: no such field, {nearest(key, table.fields)}"
 
 
-def _request_values(place: Place, environ: Mapping[str, str], wrong: list[str]) -> dict[str, Any]:
+def _request_values(place: Place, table: Table, environ: Mapping[str, str], wrong: list[str]) -> dict[str, Any]:
     """As the request has them. What is wrong is added to `wrong`."""
     values: dict[str, Any] = {}
     for key, value in place.values.items():
         name, _, how = key.rpartition("_")
         try:
-            if name in SECRETS and how in ("file", "env"):
+            if name in table.secrets and how in ("file", "env"):
                 _refuse_second(place, name)
                 values[name] = _named(place, key, value, environ)
             else:

@@ -15,7 +15,7 @@ from pydantic import Field
 from controlplane.client import Client
 from controlplane.command.alerting.alerting_files import Declared, WrongFiles, read_files
 from controlplane.command.alerting.plan_text import plan_lines
-from controlplane.command.pools.pool_plan import PoolChanges, pool_lines
+from controlplane.command.pools.pool_plan import PoolChanges, hooks_left, pool_lines
 from controlplane.command.pools.pool_reconciling import carry_out, planned
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.declared_alerting import AlertingChanges
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 
 
 class Reconciled(AlertingChanges):
-    """What the files change, of alerting and of pools. `changed` is of alerting alone."""
+    """What the files change, of alerting and of pools. `changed` is of alerting and hooks alone."""
 
     pools: list[PoolChanges] = Field(default=[], description="of the pools that they declare")
 
@@ -73,8 +73,11 @@ def reconciled(client: Client, wanted: Wanted, *, dry_run: bool) -> Reconciled:
     pools, problems = planned(client, declared.documents, again=wanted.again, commit=wanted.commit)
     if problems:
         _refuse(problems)
-    # What alerting refuses is known before a pool is touched: it is whole or not at all.
+    # What alerting and hooks refuse is known before a pool is touched: it is whole or not at all.
     found = _alerting(client, declared, prune=wanted.prune, dry_run=dry_run)
+    hooks = client.rollout_hooks() if pools else []
+    for one in pools:
+        one.changes.hooks_left = hooks_left(hooks, one.changes.pool, found.steps)
     if not dry_run:
         carry_out(client, pools)
     return Reconciled(**found.model_dump(), pools=[one.changes for one in pools])

@@ -122,7 +122,8 @@ def export(
         fail(f"--pool: {pool!r} has no serving node whose revision is known; name one by --revision")
     knobs = client.config(number).knobs.knobs()
     if form is As.TOML:
-        typer.echo(toml_text(pool, knobs), nl=False)
+        hooks = [one for one in reversed(client.rollout_hooks()) if one.pool == pool]
+        typer.echo(toml_text(pool, knobs, hooks), nl=False)
     elif form is As.ARGS:
         whose = engine or (Engine.VLLM if any(node.backend == "vllm" for node in nodes) else Engine.EMBEDDED)
         typer.echo(shlex.join(arguments(knobs, whose)))

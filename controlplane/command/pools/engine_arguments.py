@@ -7,16 +7,18 @@ stands in `--speculative-config` beside their number, so that only the number is
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from controlplane.contract.changes.hooks import Hook
 from controlplane.contract.knobs import (
     MAX_NUM_BATCHED_TOKENS,
     MAX_NUM_SEQS,
     NUM_SPECULATIVE_TOKENS,
     PREFILL_CHUNK_SIZE,
 )
+from controlplane.terminal.output.toml_text import table_lines
 from controlplane.terminal.toml_file import toml_string
 
 VLLM_FLAGS = {
@@ -28,6 +30,12 @@ BETWEEN = r"""(?:=|\s+|["']?\s*,\s*|["']?\s*\n\s*-\s+)["']?"""
 """What stands between a flag and its value: `--flag=8`, `--flag 8`, `"--flag", "8"`, or two lines of a YAML list."""
 
 
+OF_SECRETS = (
+    "# Secrets of hooks are not here: url_kept and secret_kept leave those that are there. Where a hook is made anew,",
+    "# url_file or url_env, secret_file or secret_env say where they are (docs/pools-as-code.md).",
+)
+
+
 class Engine(StrEnum):
     """Whose arguments they are."""
 
@@ -35,10 +43,19 @@ class Engine(StrEnum):
     EMBEDDED = "embedded"
 
 
-def toml_text(pool: str, knobs: Mapping[str, Any]) -> str:
-    """A pool's file with every knob."""
+def toml_text(pool: str, knobs: Mapping[str, Any], hooks: Sequence[Hook] = ()) -> str:
+    """A pool's file with every knob and every hook; secrets are not in it, those that are there stay."""
     lines = ["[pool]", f"name = {toml_string(pool)}", "", "[pool.config]"]
-    return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in sorted(knobs.items()))]) + "\n"
+    lines += [f"{name} = {json.dumps(value)}" for name, value in sorted(knobs.items())]
+    lines += ["", *OF_SECRETS] if hooks else []
+    for hook in hooks:
+        lines += ["", *table_lines("hook", _hook(hook))]
+    return "\n".join(lines) + "\n"
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    shown = hook.model_dump(mode="json", include={"name", "kind", "timeout_s", "retries", "on_silence"})
+    return {**shown, "url_kept": True, **({"secret_kept": True} if hook.signed else {})}
 
 
 def arguments(knobs: Mapping[str, Any], engine: Engine) -> list[str]:

@@ -21,6 +21,7 @@ COLUMNS: Columns[Hook] = {
     "at": lambda hook: hook.url,
     "signed": lambda hook: "yes" if hook.signed else "no",
     "silent": lambda hook: hook.on_silence.value if hook.kind.asks else "-",
+    "from": lambda hook: hook.origin or "-",
     "since": lambda hook: moment_text(hook.updated_at),
     "by": lambda hook: hook.updated_by,
 }

@@ -1,4 +1,5 @@
-"""TOML files that declare a pool: `[pool]`, `[rollout]` and `[slo]`, with the API's own fields.
+"""TOML files that declare a pool: `[pool]`, `[rollout]` and `[slo]`, with the API's own fields. Its hooks, `[[hook]]`,
+are read as alerting's tables are (`alerting.alerting_files`).
 
 Guarantee: whatever is wrong is told with its file, its table and its field, all of it at once.
 """
@@ -30,6 +31,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
 }
 """The tables of a pool's file, each with its fields."""
 TABLES = (POOL, ROLLOUT, SLO)
+HOOK = "hook"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def read_pools(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[list[PoolFi
     problems: list[str] = []
     for file, document in documents.items():
         said = {name: document[name] for name in TABLES if name in document}
-        if not said:
+        if not said and HOOK not in document:
             continue
         wrong = list(_wrong(said))
         problems += [f"{file}: {one}" for one in wrong]
@@ -64,9 +66,15 @@ def read_pools(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[list[PoolFi
     return found, problems
 
 
+def pool_of(document: Mapping[str, Any]) -> str | None:
+    """The pool that a file is of; None where it names none."""
+    pool = document.get(POOL)
+    name = pool.get("name") if isinstance(pool, Mapping) else None
+    return name if isinstance(name, str) and name else None
+
+
 def _wrong(said: Mapping[str, Any]) -> Iterator[str]:
-    name = said.get(POOL, {}).get("name") if isinstance(said.get(POOL), Mapping) else None
-    if not isinstance(name, str) or not name:
+    if pool_of(said) is None:
         yield "[pool]: name: say which pool, as in name = 'chat'"
     for table, fields in FIELDS.items():
         outer, _, inner = table.partition(".")

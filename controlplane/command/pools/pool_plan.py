@@ -1,7 +1,7 @@
 """What a pool's file asks for beside what is there: decided from both, and told in words. Pure."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from controlplane.command.pools.rehearsal import REASON
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase
+from controlplane.contract.changes.hooks import Hook
 from controlplane.contract.errors import BadSettings, Conflict
 from controlplane.contract.knobs import config_hash, difference, parse_config
-from controlplane.contract.on_call.declared_alerting import FieldChange
+from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredStep, FieldChange
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
 
 
@@ -31,6 +32,9 @@ class PoolChanges(BaseModel):
     held: str = Field(default="", description="why no rollout is begun although knobs differ; empty: one is")
     says: list[str] = Field(default=[], description="what the rollout would do, and what to know of the nodes")
     drifted: list[str] = Field(default=[], description="nodes that run otherwise than the pool's revision")
+    hooks_left: list[str] = Field(
+        default=[], description="hooks of the pool that these files neither name nor made: they are left as they are"
+    )
 
     @property
     def changed(self) -> bool:
@@ -72,6 +76,12 @@ def plan_pool(wanted: PoolFile, seen: PoolSeen, *, again: bool) -> PoolChanges:
         mine = [one for one in seen.rollouts if one.spec.pool == wanted.pool]
         changes.rollout, changes.held = _held(mine, same, promoted.number, again=again)
     return changes
+
+
+def hooks_left(hooks: Iterable[Hook], pool: str, steps: Iterable[DeclaredStep]) -> list[str]:
+    """The pool's hooks that no step is about, by name: people's, and those of other files."""
+    told = {step.id for step in steps if step.kind is DeclaredKind.HOOK}
+    return sorted(one.name for one in hooks if one.pool == pool and one.id not in told)
 
 
 def _held(mine: Sequence[Rollout], same: int | None, promoted: int, *, again: bool) -> tuple[int | None, str]:
@@ -134,8 +144,10 @@ def pool_lines(found: PoolChanges, *, done: bool) -> Iterator[str]:
     yield from (f"    {line}" for line in found.says)
     if found.drifted:
         yield f"  drift: {', '.join(found.drifted)} run otherwise than revision {found.revision}"
+    for name in found.hooks_left:
+        yield f"  hook {json.dumps(name, ensure_ascii=False)} is left: no file of these made it"
     if not found.knobs and not found.policy:
-        yield "  as declared"
+        yield "  configuration and policy as declared"
 
 
 def _change(change: FieldChange) -> str:

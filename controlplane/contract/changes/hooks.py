@@ -74,6 +74,9 @@ class Hook(BaseModel):
     timeout_s: float = Field(description="seconds for the whole of one attempt")
     retries: int = Field(description="attempts after the first")
     on_silence: OnSilence = Field(description="what becomes of the rollout where no attempt was answered")
+    origin: str | None = Field(
+        default=None, description="the file that made it (`tailwright apply`); null: none, it is set by hand"
+    )
     updated_by: str = Field(description="who made it so last")
     updated_at: datetime = Field(description="when")
 

@@ -1,6 +1,7 @@
-"""Alerting as files declare it: the whole of what they want, and what that changes.
+"""Alerting and hooks of rollouts as files declare them: the whole of what they want, and what that changes.
 
-A thing's identity is its name; a silence has none, and is known by the labels and patterns it matches.
+A thing's identity is its name, of a hook with its pool; a silence has none, and is known by the labels and patterns it
+matches.
 """
 
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate
+from controlplane.contract.changes.hooks import HookSettings
 from controlplane.contract.channels.destinations import DestinationReplace
 from controlplane.contract.on_call.incidents import RouteCreate
 
@@ -26,6 +28,7 @@ class DeclaredKind(StrEnum):
     INHIBIT_RULE = "inhibit_rule"  # What is not told while something else is.
     SILENCE = "silence"  # What is not told for a while.
     DESTINATION = "destination"  # Where alerts are told.
+    HOOK = "hook"  # Whom a pool's rollouts ask and tell.
 
 
 class DeclaredRule(AlertRuleCreate):
@@ -58,8 +61,14 @@ class DeclaredDestination(DestinationReplace):
     origin: str = ORIGIN
 
 
+class DeclaredHook(HookSettings):
+    """A hook of a pool's rollouts in the pool's file."""
+
+    origin: str = ORIGIN
+
+
 class AlertingSet(BaseModel):
-    """`PUT /api/v1/alerting`: all that some files declare. It is applied whole, or not at all."""
+    """`PUT /api/v1/alerting`: all that some files declare but for what pools run. Applied whole, or not at all."""
 
     alert_rules: list[DeclaredRule] = Field(default=[], max_length=MOST, description="the rules wanted")
     routes: list[DeclaredRoute] = Field(default=[], max_length=MOST, description="the routes wanted")
@@ -68,6 +77,7 @@ class AlertingSet(BaseModel):
     )
     silences: list[DeclaredSilence] = Field(default=[], max_length=MOST, description="the silences wanted")
     destinations: list[DeclaredDestination] = Field(default=[], max_length=MOST, description="the destinations wanted")
+    hooks: list[DeclaredHook] = Field(default=[], max_length=MOST, description="the hooks of pools' rollouts wanted")
     origins: list[str] = Field(
         default=[],
         max_length=MOST,
@@ -101,7 +111,7 @@ class DeclaredStep(BaseModel):
     """What is done, or would be, with one thing."""
 
     kind: DeclaredKind = Field(description="what it is")
-    name: str = Field(description="its name; of a silence what it matches")
+    name: str = Field(description="its name, of a hook after its pool; of a silence what it matches")
     id: int | None = Field(default=None, description="its number; null where it is not there yet")
     origin: str | None = Field(description="the file it stands in, or stood in")
     action: DeclaredAction = Field(description="what is done with it")

@@ -4,16 +4,18 @@ Guarantee: URL and secret are stored encrypted, and a secret is kept as `keys.ke
 """
 
 from datetime import datetime
+from typing import Any
 
 from sqlmodel import Session, col, select, update
 
 from controlplane import ledger
 from controlplane.contract.changes.hooks import Hook, HookSettings
-from controlplane.contract.errors import BadRequest, Conflict
+from controlplane.contract.errors import Conflict
 from controlplane.contract.shown_url import masked
-from controlplane.db.rows import existing, newest
+from controlplane.db.rows import existing, moved, newest
 from controlplane.keys import Keyring
-from controlplane.keys.kept_secret import Secret, elsewhere, kept
+from controlplane.keys.kept_secret import Secret
+from controlplane.rollouts.hooks.checks import SECRETS, whole_hook
 from controlplane.rollouts.hooks.tables import RolloutHookCallRow, RolloutHookRow, place_of
 
 MOST = 10
@@ -28,22 +30,29 @@ def hooks(session: Session, *, before_id: int | None, limit: int, pool: str | No
     return [_view(row) for row in session.exec(query)]
 
 
-def set_hook(session: Session, wanted: HookSettings, keyring: Keyring, *, actor: str, now: datetime) -> Hook:
-    """Make this the pool's hook of that name. Raises `BadRequest` and `Conflict`."""
+def set_hook(
+    session: Session,
+    wanted: HookSettings,
+    keyring: Keyring,
+    *,
+    actor: str,
+    now: datetime,
+    origin: str | None = None,
+) -> Hook:
+    """Make this the pool's hook of that name. origin: the file that makes it. Raises `BadRequest` and `Conflict`."""
     query = select(RolloutHookRow).where(RolloutHookRow.pool == wanted.pool)
     there = {row.name: row for row in session.exec(query.with_for_update())}
     row = there.get(wanted.name)
     if row is None and len(there) >= MOST:
         raise Conflict(f"pool: {wanted.pool!r} has {MOST} hooks already, the most there may be", field="pool")
-    url = _kept(wanted, "url", row, keyring)
-    if url is None:
-        raise BadRequest("url: say where the hook is, or url_kept where one is there", field="url")
-    secret = _kept(wanted, "secret", row, keyring)
-    if wanted.secret_kept and row is not None and masked(url) != row.shown:
-        raise elsewhere(row.shown)
+    stored = {} if row is None else secrets_of(row, keyring)
+    whole = whole_hook(wanted, stored, "" if row is None else row.shown)
+    url, secret = whole.url or "", whole.secret
     plain = wanted.model_dump(mode="json", include={"kind", "timeout_s", "retries", "on_silence"})
-    row = row or RolloutHookRow(pool=wanted.pool, name=wanted.name, shown="", updated_by=actor, updated_at=now, **plain)
-    row.sqlmodel_update({**plain, "shown": masked(url), "updated_by": actor, "updated_at": now})
+    who: dict[str, Any] = {"updated_by": actor, "updated_at": now}
+    if row is None:
+        row = RolloutHookRow(pool=wanted.pool, name=wanted.name, shown="", origin=origin, **plain, **who)
+    row.sqlmodel_update({**plain, **who, "shown": masked(url), "origin": moved(row.origin, origin)})
     session.add(row)
     session.flush()
     assert row.id is not None
@@ -52,6 +61,7 @@ def set_hook(session: Session, wanted: HookSettings, keyring: Keyring, *, actor:
     session.flush()
     said = f"hook {row.name!r} of pool {row.pool} ({row.kind}) at {row.shown}"
     about = {"hook_kind" if name == "kind" else name: value for name, value in plain.items()}
+    about |= {} if origin is None else {"origin": origin}
     _note(session, now, actor, "hook_set", row, said, signed=secret is not None, **about)
     return _view(row)
 
@@ -66,13 +76,9 @@ def remove_hook(session: Session, hook_id: int, *, actor: str, now: datetime) ->
     session.delete(row)
 
 
-def _kept(wanted: HookSettings, name: str, row: RolloutHookRow | None, keyring: Keyring) -> str | None:
-    """The URL or the secret that it shall have; None for none."""
-    given: str | None = getattr(wanted, name)
-    if not getattr(wanted, f"{name}_kept"):
-        return given
-    stored = None if row is None else Secret.read(keyring, place_of(row.id or 0, name), getattr(row, name))
-    return kept(name, given, stored, f"hook {wanted.name!r}")
+def secrets_of(row: RolloutHookRow, keyring: Keyring) -> dict[str, Secret | None]:
+    """What is there, by name; None where there is none."""
+    return {name: Secret.read(keyring, place_of(row.id or 0, name), getattr(row, name)) for name in SECRETS}
 
 
 def _view(row: RolloutHookRow) -> Hook:

@@ -26,6 +26,7 @@ class RolloutHookRow(SQLModel, table=True):
     timeout_s: float
     retries: int
     on_silence: str
+    origin: str | None = None  # The file that made it.
     updated_by: str
     updated_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
 

@@ -54,8 +54,24 @@ def of_each_name(one: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[li
     return st.lists(one, max_size=4, unique_by=lambda thing: str(thing.get("name", [thing.get("matchers", 0)])))
 
 
+HOOKS = st.fixed_dictionaries(
+    {
+        "pool": st.sampled_from(["chat", "code"]),
+        "name": NAMES,
+        "origin": ORIGINS,
+        "kind": st.sampled_from(["event", "confirm-start"]),
+        "url": st.sampled_from(["https://a.example/x", "https://a.example/y", "https://b.example/x"]),
+    },
+    optional={
+        "secret": st.sampled_from([None, "a-signing-secret", "another-secret"]),
+        "timeout_s": st.sampled_from([1, 2.5]),
+        "retries": st.integers(0, 1),
+        "on_silence": st.sampled_from(["hold", "roll_back"]),
+    },
+)
 SETS = st.fixed_dictionaries(
     {
+        "hooks": st.lists(HOOKS, max_size=4, unique_by=lambda hook: (str(hook["pool"]), str(hook["name"]))),
         "alert_rules": of_each_name(RULES),
         "routes": of_each_name(ROUTES),
         "inhibit_rules": of_each_name(INHIBIT_RULES),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hypothesis import given
+from hypothesis import strategies as st
 from sqlmodel import update
 
 from controlplane.alerts import store
@@ -14,15 +15,19 @@ from controlplane.alerts.tables import AlertRuleRow, DestinationRow, InhibitRule
 from controlplane.client import Client
 from controlplane.command.alerting.alerting_commands import lines_of
 from controlplane.command.alerting.alerting_files import read_files
+from controlplane.command.pools.engine_arguments import toml_text
 from controlplane.contract.bodies.alerts import AlertRule, InhibitRule, Silence
+from controlplane.contract.changes.hooks import Hook
 from controlplane.contract.channels.destinations import Destination
 from controlplane.contract.on_call.declared_alerting import AlertingChanges
 from controlplane.contract.on_call.incidents import Route
 from controlplane.db import Database
 from controlplane.incidents import store as incidents
 from controlplane.incidents.tables import RouteRow
+from controlplane.rollouts.hooks import store as hook_rows
+from controlplane.rollouts.hooks.tables import RolloutHookRow
 from tests.controlplane.declared.conftest import NOW, Undone
-from tests.controlplane.declared.declared_sets import SETS
+from tests.controlplane.declared.declared_sets import HOOKS, SETS
 
 
 class Lists:
@@ -33,7 +38,10 @@ class Lists:
 
     def all(self) -> list[Sequence[object]]:
         lasting = [one for one in self.silences() if one.ends_at > NOW]
-        return [self.alert_rules(), self.routes(), self.inhibit_rules(), self.destinations(), lasting]
+        return [self.alert_rules(), self.routes(), self.inhibit_rules(), self.destinations(), lasting, self.hooks()]
+
+    def hooks(self, pool: str | None = None) -> list[Hook]:
+        return hook_rows.hooks(self.session, before_id=None, limit=100, pool=pool)
 
     def alert_rules(self) -> list[AlertRule]:
         return store.rules(self.session)
@@ -49,6 +57,24 @@ class Lists:
 
     def destinations(self) -> list[Destination]:
         return store.destinations(self.session, before_id=None, limit=100, now=NOW)
+
+
+@given(wanted=st.lists(HOOKS, max_size=4, unique_by=lambda one: (str(one["pool"]), str(one["name"]))))
+def test_a_plan_of_an_exported_pool_changes_none_of_its_hooks(database: Database, wanted: list[dict[str, Any]]) -> None:
+    with Undone(database) as applies, tempfile.TemporaryDirectory() as folder:
+        applies(hooks=wanted)
+        files = []
+        for pool in ("chat", "code"):
+            hooks = Lists(applies).hooks(pool)
+            files.append(Path(folder) / f"{pool}.toml")
+            text = toml_text(pool, {"max_num_seqs": 8}, hooks)
+            assert "example/" not in text and "-secret" not in text.replace("secret_kept", "")
+            files[-1].write_text(text, encoding="utf-8")
+        for origin in ({"origin"}, set[str]()):
+            found = applies(**read_files(files).body(prune=True, dry_run=True))
+            assert len(found.steps) == len(wanted) and found.others == 0
+            assert {change.field for step in found.steps for change in step.changes} <= origin
+            applies.session.execute(update(RolloutHookRow).values(origin=None))
 
 
 def planned(applies: Undone, folder: str) -> AlertingChanges:

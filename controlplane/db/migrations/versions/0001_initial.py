@@ -390,6 +390,7 @@ def upgrade() -> None:
         sa.Column("timeout_s", sa.Float(), nullable=False),
         sa.Column("retries", sa.Integer(), nullable=False),
         sa.Column("on_silence", sa.String(), nullable=False),
+        sa.Column("origin", sa.String(), nullable=True),
         sa.Column("updated_by", sa.String(), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id"),

@@ -97,6 +97,43 @@ def test_what_is_wrong_names_the_place_and_no_secret(tmp_path: Path, line: str, 
     assert words in refused.value.problems[0] and "hidden-1" not in refused.value.message
 
 
+HOOK = '[pool]\nname = "chat"\n[[hook]]\nname = "load test"\nkind = "event"\n'
+
+
+def test_a_hook_is_of_its_files_pool_with_its_secrets_from_elsewhere(tmp_path: Path) -> None:
+    written(tmp_path, "key", "hidden-1\n")
+    file = written(tmp_path, "chat.toml", HOOK + 'url_env = "URL"\nsecret_file = "key"\nretries = 0\n')
+    assert read_files([file], {"URL": "https://ci.example/hidden-2"}).lists["hooks"] == [
+        {
+            "name": "load test",
+            "kind": "event",
+            "url": "https://ci.example/hidden-2",
+            "secret": "hidden-1",
+            "retries": 0,
+            "pool": "chat",
+            "origin": "chat.toml",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('secret = "hidden-1"', "a secret does not stand in a file; name where it is: secret_file or secret_env"),
+        ('pool = "code"', "pool: it is of the file's pool; leave it out"),
+        ("on_silent = 1", "on_silent: no such field, did you mean 'on_silence'?"),
+        ('secret_env = "NONE"', "secret_env: the variable NONE is not set, or empty"),
+        ('callback_secret_env = "SET"', "callback_secret_env: no such field"),
+    ],
+)
+def test_what_is_wrong_with_a_hook_names_the_place_and_no_secret(tmp_path: Path, line: str, words: str) -> None:
+    file = written(tmp_path, "chat.toml", HOOK + line + "\n")
+    with pytest.raises(WrongFiles) as refused:
+        read_files([file], {"SET": "hidden-1"})
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"{file}: [[hook]] 1 'load test': ") and words in problem and "hidden-1" not in problem
+
+
 def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     one = written(tmp_path, "a.toml", ROUTE + 'ower = "x"\n[[rout]]\n[[route]]\nnme = "y"\n')
     two = written(tmp_path, "b.toml", "[[route]\n")
@@ -131,7 +168,9 @@ def test_what_the_service_refuses_is_put_into_the_files_terms(tmp_path: Path) ->
 
 def test_each_kind_has_its_table_and_no_field_that_could_hold_a_secret_but_a_url() -> None:
     assert {table.list_name for table in TABLES.values()} == {
-        *("alert_rules", "routes", "inhibit_rules", "silences", "destinations"),
+        *("alert_rules", "routes", "inhibit_rules", "silences", "destinations", "hooks"),
     }
+    assert not {"secret", "origin", "pool"} & set(TABLES["hook"].fields)
+    assert {"url", "url_file", "url_env", "url_kept", "secret_env", "secret_kept"} <= set(TABLES["hook"].fields)
     assert not {"secret", "callback_secret", "origin"} & set(TABLES["destination"].fields)
     assert {"url", "url_file", "url_env", "url_kept"} <= set(TABLES["destination"].fields)

@@ -1,6 +1,7 @@
 """`tailwright plan` and `tailwright apply` of a pool's file on a real service: a rollout, a policy, and refusals."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,99 @@ def test_what_is_exported_is_as_declared(plane: Plane, tmp_path: Path) -> None:
     assert '-  - "256"\n+  - "32"' in told.stdout and "does not name" in told.stderr
     assert "--against" in plane.run("configs", "export", "--pool", "chat", "--as", "patch", status=2).stderr
     assert "no serving node" in plane.run("configs", "export", "--pool", "none", status=2).stderr
+
+
+HOOKS = """
+[[hook]]
+name = "load test"
+kind = "confirm-promotion"
+url_env = "CI_HOOK"
+secret_file = "hook.secret"
+on_silence = "hold"
+
+[[hook]]
+name = "chat room"
+kind = "event"
+url = "https://chat.example/room"
+"""
+CI, SIGNS = "https://ci.example/hooks/T0/hidden-part", "a-long-signing-secret"
+
+
+@pytest.fixture
+def hooked(chat: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The pool's file with two hooks and nothing to roll out, and a hook of the pool that a person has set."""
+    chat.write_text('[pool]\nname = "chat"\n' + HOOKS)
+    chat.with_name("hook.secret").write_text(SIGNS + "\n")
+    monkeypatch.setenv("CI_HOOK", CI)
+    return chat
+
+
+def by_hand(plane: Plane) -> None:
+    body = {"pool": "chat", "name": "desk", "kind": "confirm-start", "url": "https://desk.example/x"}
+    plane.http.put("/api/v1/rollout-hooks", json=body).raise_for_status()
+
+
+def hooks_of(plane: Plane) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in plane.get("rollout-hooks")["items"]}
+
+
+def test_hooks_are_made_changed_and_removed_and_a_persons_is_left_and_said(plane: Plane, hooked: Path) -> None:
+    by_hand(plane)
+    planned = plane.run("plan", hooked, "--detailed-exitcode", status=2).stdout
+    assert '+ hook "chat: load test"  (chat.toml)' in planned and "2 to create" in planned
+    assert 'hook "desk" is left: no file of these made it' in planned
+    assert list(hooks_of(plane)) == ["desk"], "a plan changes nothing"
+
+    applied = plane.run("apply", hooked)
+    made = hooks_of(plane)
+    assert {name: one["origin"] for name, one in made.items()} == {
+        "chat room": "chat.toml",
+        "load test": "chat.toml",
+        "desk": None,
+    }
+    assert made["load test"]["signed"] and made["load test"]["url"] == "https://ci.example/***"
+    assert "no changes (2 as declared" in plane.run("plan", hooked, "--detailed-exitcode").stdout
+    ledger = plane.get("ledger", limit=500)["items"]
+    plane.run("apply", hooked)
+    assert plane.get("ledger", limit=500)["items"] == ledger, "nothing changed, nothing is recorded"
+
+    text = hooked.read_text()
+    hooked.write_text(text.split('[[hook]]\nname = "chat room"')[0].replace('"hold"', '"roll_back"'))
+    hooked.with_name("hook.secret").write_text("another-long-secret")
+    planned = plane.run("plan", hooked).stdout
+    assert 'on_silence: "hold" -> "roll_back"' in planned and 'secret: "***" -> "***"' in planned
+    assert '"chat: chat room"  (chat.toml) is left: its file lacks it now; --prune removes it' in planned
+    assert "1 removed" in plane.run("apply", hooked, "--prune").stdout
+    assert set(hooks_of(plane)) == {"load test", "desk"} and hooks_of(plane)["load test"]["on_silence"] == "roll_back"
+    said = planned + applied.output + str(plane.get("ledger", limit=500)) + plane.run("rollout-hooks", "list").stdout
+    assert "hidden-part" not in said and SIGNS not in said and "another-long-secret" not in said
+    assert "chat.toml" in plane.run("rollout-hooks", "list").stdout
+
+
+def test_what_is_wrong_with_a_hook_changes_nothing(plane: Plane, hooked: Path) -> None:
+    text = hooked.read_text()
+    for right, wrong, said in (
+        ('kind = "event"', 'kind = "evnt"', "[[hook]] 2 'chat room': kind: "),
+        ('"load test"', '"chat room"', "[[hook]] 2 'chat room': name: 'chat: chat room' is declared twice"),
+        ('url = "https://chat', "url_kept = true\n#", "[[hook]] 2 'chat room': url_kept: "),
+        ('[pool]\nname = "chat"', "", "[pool]: name: say which pool"),
+        ('on_silence = "hold"', "on_silenc = 1", "[[hook]] 1 'load test': on_silenc: no such field"),
+    ):
+        hooked.write_text(text.replace(right, wrong, 1))
+        refused = plane.run("apply", hooked, status=1).stderr
+        assert said in refused and str(hooked) in refused and "nothing was changed" in refused, (wrong, refused)
+    assert hooks_of(plane) == {}
+
+
+def test_exported_hooks_are_as_declared(plane: Plane, hooked: Path) -> None:
+    by_hand(plane)
+    plane.run("apply", hooked)
+    text = plane.run("configs", "export", "--pool", "chat").stdout
+    assert text.count("[[hook]]") == 3 and "secret_kept = true" in text
+    assert "hidden-part" not in text and SIGNS not in text and "room" not in text.replace("chat room", "")
+    hooked.write_text(text)
+    told = plane.run("plan", hooked, "--detailed-exitcode", "--prune").stdout
+    assert "no changes (3 as declared" in told and "is left" not in told
 
 
 def test_two_files_of_one_pool(plane: Plane, chat: Path) -> None:

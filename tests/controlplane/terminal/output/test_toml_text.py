@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.command.alerting.toml_text import table_lines
+from controlplane.terminal.output.toml_text import table_lines
 
 # What TOML can hold: JSON's texts without lone surrogates, numbers that are numbers, whole ones of 64 bits.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
