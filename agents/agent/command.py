@@ -20,7 +20,8 @@ app = subcommand()
 def agent(settings: AgentSettings, config: ConfigFile = None) -> None:
     """Stand beside one engine: count its timings, report them, apply its configuration."""
     extras.need("agent", "agent")
-    from agents.agent.agent import Agent
+    with extras.loading():
+        from agents.agent.agent import Agent
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -30,7 +30,8 @@ def engine(
 ) -> None:
     """Serve a model over OpenAI-compatible HTTP, every knob changeable while it runs (GET and PUT /config)."""
     extras.need("engine", "engine")
-    from agents.engine.server.app import serve
+    with extras.loading():
+        from agents.engine.server.app import serve
 
     try:
         serve(replace(settings, config=parse_config(parse_assignments(set_), prefix="--set ")))

@@ -120,9 +120,10 @@ def up(settings: UpSettings) -> None:
     """Run the control plane. The first start writes admin-token, enrolment-token ... into --data-dir (mode 600)."""
     parts = [name for name, wanted in (("web", settings.dashboard), ("tuner", settings.tuner)) if wanted]
     extras.need("up", "server", *parts)
-    from controlplane.app.serve import run
-    from controlplane.app.service import Service
-    from controlplane.command.ready.say_ready import say_ready
+    with extras.loading():
+        from controlplane.app.serve import run
+        from controlplane.app.service import Service
+        from controlplane.command.ready.say_ready import say_ready
 
     def mount(app: "FastAPI") -> None:
         served.append(app)

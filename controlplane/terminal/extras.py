@@ -1,7 +1,11 @@
-"""A missing optional part names its install command instead of a traceback."""
+"""Parts are loaded when they are needed; a missing optional one names its install command instead of a traceback."""
 
+import gc
 import importlib
 import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import typer
@@ -55,4 +59,22 @@ def need(command: str, *extras: str) -> None:
 
 def load(module: str) -> ModuleType:
     """Import a part of Tailwright when it is first needed, so that `--help` stays quick."""
-    return importlib.import_module(module)
+    if module in sys.modules:
+        return sys.modules[module]
+    with loading():
+        return importlib.import_module(module)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Around imports. Python's collector of reference cycles rests meanwhile, and leaves alone for ever what there is
+    by then: what modules consist of stays, and to walk it again and again is a fifth of a start."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

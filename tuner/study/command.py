@@ -78,7 +78,8 @@ def tune(
 
 def work(client: Client, name: str, networks: Sequence[Network], storage: str | None) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
-    from tuner.study.worker import Worker
+    with extras.loading():
+        from tuner.study.worker import Worker
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
