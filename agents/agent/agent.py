@@ -87,14 +87,14 @@ class Agent:
         manager.tell(service_manager.READY)  # Whoever else has to start first is waited for, not failed at.
         telling = asyncio.create_task(manager.keep_telling())
         spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes, Owner.here(settings.node))
-        verify = authorities() if self._tls is None else self._tls.context
+        own = None if self._tls is None else self._tls.context
         from_file = pairs_in_file(settings.otlp_headers_file, "otlp_headers_file")
         otlp_headers = {**parsed_headers(settings.otlp_headers), **from_file}
         async with (
             httpx.AsyncClient(
                 base_url=settings.server_url,
                 timeout=10.0,
-                verify=verify,
+                verify=own or authorities(settings.server_url),
                 trust_env=False,
                 proxy=proxy_for(settings.server_url, settings.proxy),
             ) as http,
@@ -102,7 +102,7 @@ class Agent:
                 base_url=settings.otlp_url,
                 headers=otlp_headers,
                 timeout=10.0,
-                verify=verify,
+                verify=own or authorities(settings.otlp_url),
                 trust_env=False,
                 proxy=proxy_for(settings.otlp_url, settings.proxy),
             ) as otlp_http,

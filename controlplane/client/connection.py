@@ -43,15 +43,16 @@ class Connection:
         """`headers` go with each request."""
         headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
         self.base_url = base_url
+        trusted = tls or authorities(base_url)
         if base_url.startswith(UNIX):
-            transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX))
+            transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX), verify=trusted)
             base_url = "http://localhost"
         self._http = httpx.Client(
             base_url=base_url,
             headers=headers,
             timeout=timeout_s,
             transport=transport,
-            verify=tls or authorities(),
+            verify=trusted,
             trust_env=False,
             proxy=proxy_for(self.base_url, proxy),
         )

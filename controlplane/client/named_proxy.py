@@ -29,6 +29,9 @@ def checked_proxy(text: str | None) -> str | None:
     return text or None
 
 
-def authorities() -> ssl.SSLContext:
-    """Whom a client trusts that was told nobody: whom SSL_CERT_FILE or SSL_CERT_DIR names, else the public ones."""
+def authorities(url: str) -> ssl.SSLContext:
+    """Whom a client of `url` trusts that was told nobody: whom SSL_CERT_FILE or SSL_CERT_DIR names, else the public
+    ones. Where `url` is one without TLS, nobody: to read the public ones takes longer than most questions."""
+    if url.startswith(("http://", "unix:")):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx.create_ssl_context()

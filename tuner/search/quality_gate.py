@@ -56,7 +56,7 @@ def next_tokens(
     `token_ids`: ask for its number, as vLLM gives it with `return_token_ids`. Texts are equal for different tokens that
     each hold a part of one character.
     """
-    engine = httpx.Client(base_url=engine_url, timeout=timeout_s, verify=authorities(), trust_env=False)
+    engine = httpx.Client(base_url=engine_url, timeout=timeout_s, verify=authorities(engine_url), trust_env=False)
     with engine as http, ThreadPoolExecutor(4) as threads:
 
         def ask(prompt: Sequence[int]) -> str:

@@ -128,7 +128,7 @@ class TrialNode:
         self.model = node.model or ""
         self._client = client
         self._stop = stop
-        self._engine = httpx.Client(base_url=self.url, timeout=10.0, verify=authorities(), trust_env=False)
+        self._engine = httpx.Client(base_url=self.url, timeout=10.0, verify=authorities(self.url), trust_env=False)
 
     def close(self) -> None:
         self._engine.close()

@@ -66,9 +66,9 @@ def _problem(node: NodeView, here: bool) -> str:
 
 def models_at(url: str, api_key: str | None) -> list[str]:
     """The models that an engine lists at /v1/models. Raises Unavailable, which says why it gave none."""
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    headers, trusted = {"Authorization": f"Bearer {api_key}"} if api_key else {}, authorities(url)
     try:
-        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=LOOK_S, verify=authorities(), trust_env=False)
+        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=LOOK_S, verify=trusted, trust_env=False)
         if answer.status_code in {401, 403}:
             raise Unavailable(f"{url} answers {answer.status_code}: give a key that it knows with --api-key-file")
         if not answer.is_success:

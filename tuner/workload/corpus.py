@@ -62,7 +62,8 @@ def engine_tokenizer(
     """`POST /tokenize` of an engine, by no proxy of the environment. Raises Unavailable when it gives no tokens."""
     body = {"model": model} if model else {}
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    http = httpx.Client(base_url=engine_url, headers=headers, timeout=timeout_s, verify=authorities(), trust_env=False)
+    trusted = authorities(engine_url)
+    http = httpx.Client(base_url=engine_url, headers=headers, timeout=timeout_s, verify=trusted, trust_env=False)
 
     def tokenize(text: str) -> list[int]:
         try:

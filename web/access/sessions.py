@@ -14,6 +14,7 @@ import httpx
 from fastapi import FastAPI, Request, Response
 
 from controlplane.client import Client
+from controlplane.client.named_proxy import authorities
 from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, Scope, SessionStart
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
 from controlplane.contract.errors import Forbidden, Unauthenticated
@@ -52,7 +53,7 @@ class Api:
     ) -> None:
         socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
         self._service_url = "http://localhost" if socket else service_url
-        self._transport = httpx.HTTPTransport(uds=socket)
+        self._transport = httpx.HTTPTransport(uds=socket, verify=authorities(self._service_url))
         self.count_forged = count_forged
         self._voucher = voucher
         self._answers = SharedAnswers()

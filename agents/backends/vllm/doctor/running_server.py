@@ -45,7 +45,7 @@ def ask(url: str, transport: httpx.BaseTransport | None = None, tls: ssl.SSLCont
 
     `tls`: whom to trust; None: the public authorities.
     """
-    verify = tls or authorities()
+    verify = tls or authorities(url)
     with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, transport=transport, verify=verify) as http:
         healthy = _health(http)
         told = _json(http, "/version")
