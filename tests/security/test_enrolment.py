@@ -88,9 +88,27 @@ class Fleet:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("fleet")).running() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def copied(running: Fleet) -> Iterator[str]:
+    """A node whose agent's state folder was copied: two agents run with it, for as long as there are tests here."""
+    node, state, copy = "w4", running.folder / "w4", running.folder / "w4-copy"
+    with running.agent(node, state):
+        wait_for("w4 is connected", lambda: running.connected(node))
+        shutil.copytree(state, copy, ignore=shutil.ignore_patterns("*.sock"))
+        with running.agent(node, copy):
+            yield node
+
+
+@pytest.fixture
+def fleet(running: Fleet, copied: str) -> Fleet:
+    """With the copied agents from the first test on: the one that has given way pauses before it speaks again."""
+    assert running.node(copied)
+    return running
 
 
 def test_the_enrolment_token_does_not_take_a_node_that_is_heard_from(fleet: Fleet) -> None:
@@ -141,19 +159,6 @@ def test_a_node_moves_by_enrolling_again_with_its_own_token(fleet: Fleet) -> Non
     assert fleet.call("POST", "/v1/metrics", before["token"]).status_code == 401
 
 
-def test_a_copied_state_folder_is_told_as_two_agents(fleet: Fleet) -> None:
-    state, copy = fleet.folder / "w4", fleet.folder / "w4-copy"
-    with fleet.agent("w4", state):
-        wait_for("w4 is connected", lambda: fleet.connected("w4"))
-        shutil.copytree(state, copy, ignore=shutil.ignore_patterns("*.sock"))
-        with fleet.agent("w4", copy):
-            (entry, *_) = wait_for(
-                "the claim", lambda: [one for one in fleet.ledger("node.claimed") if one["subject"] == "node/w4"]
-            )
-            assert "holds its token" in entry["message"]
-            wait_for("the alert", lambda: fleet.alerts("node_claimed", "w4"))
-
-
 def test_an_agent_fills_neither_ledger_nor_pools(fleet: Fleet) -> None:
     """What it says of its configuration, five hundred times; and pools by the hundred."""
     token = fleet.enrol("w5").json()["token"]
@@ -187,3 +192,11 @@ def test_a_nodes_token_is_exchanged_while_it_works(tmp_path: Path) -> None:
         wait_for("it is connected with it", lambda: fleet.connected("w6"))
         assert not fleet.ledger("node.claimed")
         assert len(fleet.ledger("node.enrolled")) == 1
+
+
+def test_a_copied_state_folder_is_told_as_two_agents(fleet: Fleet, copied: str) -> None:
+    (entry, *_) = wait_for(
+        "the claim", lambda: [one for one in fleet.ledger("node.claimed") if one["subject"] == f"node/{copied}"]
+    )
+    assert "holds its token" in entry["message"]
+    wait_for("the alert", lambda: fleet.alerts("node_claimed", copied))
