@@ -21,7 +21,7 @@ from tests.agents.client_measure.served_engine import PROMPT, WHOLE, ServedEngin
 from tests.agents.client_measure.tls_proxy import Authority, Delays, tls_proxy
 from tests.agents.engine.serving import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.clock]
+pytestmark = pytest.mark.slow
 
 HANDSHAKE_S, TO_SERVER_S, TO_CLIENT_S = 0.2, 0.25, 0.3
 TOKENS = 6
@@ -81,6 +81,7 @@ def delayed(engine: ServedEngine, authority: Authority) -> Iterator[str]:
         yield proxy.url
 
 
+@pytest.mark.clock
 @BOTH
 def test_what_the_way_adds_is_found_and_the_servers_time_is_not_touched(
     engine: ServedEngine, delayed: str, authority: Authority, asking: Ask
@@ -95,6 +96,7 @@ def test_what_the_way_adds_is_found_and_the_servers_time_is_not_touched(
         )
 
 
+@pytest.mark.clock
 @BOTH
 def test_connect_and_tls_are_apart_and_only_of_new_connections(
     engine: ServedEngine, delayed: str, authority: Authority, asking: Ask
@@ -112,6 +114,7 @@ def test_connect_and_tls_are_apart_and_only_of_new_connections(
     assert network is not None and network >= (TO_SERVER_S + TO_CLIENT_S) * 0.97
 
 
+@pytest.mark.clock
 @BOTH
 def test_without_anything_on_the_way_nothing_like_it_is_found(engine: ServedEngine, asking: Ask) -> None:
     seen = asking(engine.url, engine)
@@ -180,6 +183,7 @@ def test_a_refused_connection_is_an_error_with_no_answer(recorder: Recorder) -> 
     assert record.connect_s is not None and record.reused is False
 
 
+@pytest.mark.clock
 def test_a_slow_lookup_shows_in_connect(engine: ServedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     own, waiting = socket.getaddrinfo, threading.Event()
 
