@@ -18,7 +18,7 @@ from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
-from tests.processes import free_ports, wait_for
+from tests.processes import answers, free_ports, wait_for
 
 WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
@@ -85,7 +85,7 @@ class Stack:
 
     def start(self) -> None:
         self.fleet.start_service()
-        wait_for("the service is ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"{self.url}/readyz"))
         self.fleet.start_node("node-1", self.plan.engine_ports[0], POOL, "serving")
         with self.client() as client:
             wait_for("the node is healthy", lambda: any(n.healthy and n.effective for n in client.nodes()))

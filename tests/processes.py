@@ -16,6 +16,7 @@ START_LIMIT_S = 120.0
 T = TypeVar("T")
 
 
+_asking = httpx.Client(trust_env=False, headers={"Connection": "close"})
 _given: set[int] = set()
 """No port is given twice: who asked first may not listen there yet."""
 
@@ -61,6 +62,14 @@ def wait_for(what: str, look: Callable[[], T], limit_s: float = START_LIMIT_S) -
                 return found
         time.sleep(0.05)
     raise AssertionError(f"{what}: not within {limit_s:g} s; last seen: {last!r}")
+
+
+def answers(url: str) -> bool:
+    """Whether GET `url` is answered 200 now. By one client for all: each new one reads the public authorities anew."""
+    try:
+        return _asking.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def let_others_enter(folder: Path) -> None:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/operating.md"
@@ -45,7 +44,7 @@ class Shell:
     def start(self, line: str, port: int) -> None:
         with (self.folder / "log").open("ab") as log:
             self._service = subprocess.Popen(shlex.split(line), cwd=self.folder, env=self._environment, stderr=log)
-        wait_for("ready", lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+        wait_for("ready", lambda: answers(f"http://127.0.0.1:{port}/readyz"))
 
     def stop(self) -> None:
         if self._service is not None:

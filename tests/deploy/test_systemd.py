@@ -21,7 +21,7 @@ from controlplane.command.up import UpSettings
 from controlplane.contract.bodies.nodes import TrialConfig
 from tests.deploy import sandboxed
 from tests.deploy.sandboxed import unit
-from tests.processes import free_ports, wait_for
+from tests.processes import answers, free_ports, wait_for
 from tests.read_settings import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,7 +160,7 @@ def test_a_node_is_seen_tuned_and_served_by_what_lives_within_its_units_filters(
     there = Sandboxed(tmp_path)
     there.start("tailwright", "up", "--no-tuner", "--port", str(port), "--data-dir", str(data))
     try:
-        wait_for("the service is ready", lambda: httpx.get(f"{url}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"{url}/readyz"))
         socket = str(tmp_path / "control.sock")
         there.start("tailwright-engine", "engine", "--port", str(engine_port), "--control-socket", socket)
         agent = f"--node n --pool chat --role trial --server-url {url} --engine-url {engine_url}"
@@ -168,7 +168,7 @@ def test_a_node_is_seen_tuned_and_served_by_what_lives_within_its_units_filters(
         state = ["--state-dir", str(tmp_path / "state"), "--host-dir", str(tmp_path / "hosts")]
         there.start("tailwright-agent", "agent", *agent.split(), *state)
         there.start("tailwright-tuner", "tune", "--server", url, "--token-file", str(data / "tuner-token"))
-        wait_for("the engine serves", lambda: httpx.get(f"{engine_url}/health").status_code == 200)
+        wait_for("the engine serves", lambda: answers(f"{engine_url}/health"))
         client = Client(url, (data / "admin-token").read_text().strip())
         wait_for("the node is healthy", lambda: any(node.healthy for node in client.nodes()))
         asked = {"model": "tailwright-py-5m", "prompt": "def f(x):", "max_tokens": 8}

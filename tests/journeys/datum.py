@@ -17,7 +17,7 @@ from httpx_sse import EventSource
 
 from agents.agent.delivery.spool import SUFFIX
 from controlplane.client import Client
-from tests.processes import free_ports, wait_for
+from tests.processes import answers, free_ports, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "agents/models/tailwright-py-5m"
@@ -30,13 +30,6 @@ class Timing:
 
     ttft: float
     e2e: float
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url, trust_env=False).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 class Datum:

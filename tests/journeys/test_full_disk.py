@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from controlplane.contract import metrics
 from controlplane.telemetry.journal.write_fault import QUIET_S
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def full(tmp_path: Path) -> Iterator[Full]:
     (tmp_path / "disk").mkdir()
     found = Full(tmp_path / "disk")
     try:
-        wait_for("the service is ready", lambda: httpx.get(f"{found.url}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"{found.url}/readyz"))
         yield found
     finally:
         found.process.terminate()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from agents.demo.processes import Child
@@ -12,6 +11,7 @@ from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.fleet.opamp.session import CONFIG_LEFT
 from tests.conftest import Stack
 from tests.journeys.test_config import engine_config, production
+from tests.processes import answers
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def test_a_canary_that_is_cut_off_ends_with_its_lease(own_stack: Stack, wait_for
     wait_for("the engine runs what is promoted", lambda: engine_config(stack)["revision"] == base)
     assert engine_config(stack)["knobs"]["max_num_seqs"] != 7
     stack.fleet.start_service()
-    wait_for("the service is ready", lambda: httpx.get(f"{stack.url}/readyz").status_code == 200)
+    wait_for("the service is ready", lambda: answers(f"{stack.url}/readyz"))
     with stack.client() as client:
 
         def ended() -> bool:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Child, Processes
 from controlplane.client import Client
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -64,7 +63,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     options = ["--data-dir", str(data_dir), "--port", str(port), "--no-tuner"]
     made = Bare(f"http://127.0.0.1:{port}", data_dir, processes.start("service", [*TAILWRIGHT, "up", *options]))
     try:
-        wait_for("the service is ready", lambda: httpx.get(f"{made.url}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"{made.url}/readyz"))
         yield made
     finally:
         processes.stop()

@@ -17,7 +17,7 @@ from agents.demo.processes import Processes
 from agents.demo.vllm_engines import STAGES, VllmEngines, stage
 from controlplane.contract.errors import BadRequest, Conflict
 from tests.agents.backends.vllm.doctor.made_environment import make_environment
-from tests.processes import free_port
+from tests.processes import answers, free_port
 from tests.read_settings import read
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_server_begins_with_the_good_configuration(
     made = engines(tmp_path / "data", stand_in)
     port = free_port()
     made.start(processes, "node-1", port)
-    wait_for("the server answers", lambda: httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200, 60)
+    wait_for("the server answers", lambda: answers(f"http://127.0.0.1:{port}/health"), 60)
     words = ["--node", "node-1", "--engine-url", f"http://127.0.0.1:{port}", *made.agent_flags("node-1")]
     settings = read(AgentSettings, "agent", words)
     assert settings.backend == "vllm" and settings.vllm_dir is not None

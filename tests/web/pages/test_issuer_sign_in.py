@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Processes
 from tests.oidc_issuer import CLIENT_ID, CLIENT_SECRET, Issuer, issuing
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -41,7 +41,7 @@ def url(folder: Path, issuer: Issuer) -> Iterator[str]:
     options += ["--oidc-client-secret-file", str(folder / "secret")]
     processes.start("service", [*TAILWRIGHT, "up", *options])
     try:
-        wait_for("the service is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"http://127.0.0.1:{port}/readyz"))
         yield f"http://127.0.0.1:{port}"
     finally:
         processes.stop()

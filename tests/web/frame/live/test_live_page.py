@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, Route, expect
 
@@ -15,7 +14,7 @@ from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Processes
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import AlertRuleCreate
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 from tests.web.conftest import checked, signed_in
 
 pytestmark = pytest.mark.browser
@@ -225,7 +224,7 @@ class Restarted:
         self.processes = Processes(self.folder / "logs")
         options = ["--data-dir", str(self.folder / "data"), "--port", str(self.port), "--no-tuner"]
         self.processes.start("service", [*TAILWRIGHT, "up", *options])
-        wait_for("the service is ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+        wait_for("the service is ready", lambda: answers(f"{self.url}/readyz"))
 
 
 def test_a_page_outlives_a_restart_of_its_service(alone: Restarted) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.processes import free_port
+from tests.processes import answers, free_port
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in.py"
 SCHEDULER = ("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler")
@@ -37,7 +36,7 @@ def start(tmp_path: Path, wait_for: Callable[..., object]) -> Iterator[Callable[
         )
         started.append(process)
         url = f"http://127.0.0.1:{port}"
-        wait_for("the server answers", lambda: httpx.get(f"{url}/version").status_code == 200, 30)
+        wait_for("the server answers", lambda: answers(f"{url}/version"), 30)
         return Running(url, folder, process)
 
     yield make
