@@ -12,8 +12,10 @@ MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal", "yaml", "xml", "lxm
 CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "hashlib.md5", "hashlib.sha1", "tempfile.mktemp"}
 CALLS |= {"ssl._create_unverified_context", "jinja2.Template", "markupsafe.Markup", "Markup"}
 BY_CHANCE = {"agents/host/backoff.py", "controlplane/alerts/notify/delivery.py", "tuner/search/search.py"}
-BY_CHANCE |= {"tuner/search/space.py", "tuner/workload/rescale.py", "controlplane/fleet/opamp/hub.py"}
-"""Who imports `random`: waits, also those told to others, what part of a space is searched, and traffic rearranged."""
+BY_CHANCE |= {"tuner/search/space.py", "tuner/search/quality_gate.py", "tuner/workload/rescale.py"}
+BY_CHANCE |= {"controlplane/fleet/opamp/hub.py"}
+"""Who imports `random`: waits, also those told to others, what part of a space is searched, which held-out text comes
+first, and traffic rearranged."""
 MAILER = ("controlplane/outgoing/guarded_mail.py", "smtplib")
 """The one place that speaks to mail servers: guarded, with a deadline, never in clear with a login."""
 CLIENTS = {"httpx.Client", "httpx.AsyncClient", "httpx.get", "httpx.post", "httpx.request", "httpx.stream"}
