@@ -1,9 +1,11 @@
 """Third act: from the good configuration a study finds a better one, which goes out as a judged canary."""
 
+from collections.abc import Sequence
+
 from agents.demo.figures import Span
 from agents.demo.scene import Scene, Step, StepFailed, headline
 from controlplane.contract.bodies.alerts import AlertState
-from controlplane.contract.bodies.remedies import RemedyAction, RemedyState
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import Study, StudyState, StudyVerdict
 from controlplane.contract.clock import utc_now
@@ -40,15 +42,10 @@ class Improvement:
         scene = self._scene
 
         def look() -> tuple[Study | None, str]:
-            steps = scene.client.alert(scene.alert_id).remedies
-            started = [
-                step.study_id
-                for step in steps
-                if step.action is RemedyAction.STUDY and step.state is RemedyState.STARTED and step.study_id
-            ]
-            if not started:
+            number = study_of(scene.client.alert(scene.alert_id).remedies)
+            if number is None:
                 return None, "no study started yet"
-            study = scene.client.study(started[-1])
+            study = scene.client.study(number)
             if study.state in {StudyState.FAILED, StudyState.CANCELLED}:
                 raise StepFailed("a study with a result", f"study {study.id} {study.state}: {study.error}")
             if study.result is None:
@@ -103,3 +100,10 @@ class Improvement:
             return (True if done else None), news
 
         scene.until("the alert resolves and the receiver is told", scene.plan.resolve_limit_s, look)
+
+
+def study_of(steps: Sequence[RemedyStep]) -> int | None:
+    """The study that serves an alert: its own, or where two alerts came at once the other's, which its remedy names."""
+    serving = (RemedyState.STARTED, RemedyState.DECLINED)
+    found = [step.study_id for step in steps if step.action is RemedyAction.STUDY and step.state in serving]
+    return next((number for number in reversed(found) if number is not None), None)
