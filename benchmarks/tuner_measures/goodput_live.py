@@ -24,7 +24,7 @@ from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
 from controlplane.terminal.study_request import parse_limit
 from tests.processes import free_ports, wait_for
-from tuner.study.study_text import changes
+from tuner.study.study_text import changes, more_a_second
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
 
@@ -84,7 +84,7 @@ def gain(result: StudyResult) -> str:
     """Of the rate, with its interval, in percent."""
     if result.improvement is None or result.interval is None:
         return "-"
-    estimate, low, high = (f"{100 * less / (1 - less):.0f}" for less in (result.improvement, *result.interval))
+    estimate, low, high = (f"{100 * more_a_second(less):.0f}" for less in (result.improvement, *result.interval))
     return f"{estimate} % ({low} to {high}), {result.repeats} pairs"
 
 

@@ -10,12 +10,10 @@ from itertools import pairwise
 from controlplane.advice.pool_figures import PoolFigures, Step
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.planning.advice import AtPeak, Rate, Worksheet
+from controlplane.contract.planning.advice import STEP_WORDS, AtPeak, Rate, Worksheet
 
 MILLION = 1e6
 HOUR_S = 3600.0
-WIDTHS = {60.0: "minute", 300.0: "five minutes"}
-"""Of steps, in words."""
 
 
 def worksheet(figures: PoolFigures, times: float) -> Worksheet:
@@ -102,7 +100,7 @@ def _buffer_nodes(figures: PoolFigures, busiest: Step, times: float) -> int | No
 
 
 def _assumes(figures: PoolFigures, busiest: Step, e2e_s: float | None, buffer: int | None) -> Sequence[str]:
-    width = WIDTHS.get(figures.step_s, duration_text(figures.step_s))
+    width = STEP_WORDS.get(figures.step_s, duration_text(figures.step_s))
     found = [
         "lengths of prompts and answers, and the share of prompts found in the cache, stay as they were",
         f"a node carries what each of {busiest.nodes} did in the busiest {width}; whether it carries more was not seen",

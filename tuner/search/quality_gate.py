@@ -23,8 +23,7 @@ from controlplane.client.named_proxy import authorities
 from controlplane.contract.errors import Unavailable
 
 TOP1 = "top1_agreement"
-BOUND = 0.9
-"""Least share of agreement. Weight-only int8 keeps about 95 %, per-tensor W8A8 and round-to-nearest int4 about 75 %."""
+"""Weight-only int8 keeps about 95 %, per-tensor W8A8 and round-to-nearest int4 about 75 %."""
 LOOKS = (80, 160, 320, 480)
 """After so many positions it is looked at; fewer where there is less text."""
 _Z = 2.241
@@ -110,7 +109,7 @@ class Agreement:
         """As a trial reports it."""
         return {TOP1: self.share, f"{TOP1}_low": self.low, f"{TOP1}_high": self.high, "samples": float(self.samples)}
 
-    def violation(self, least: float = BOUND) -> float:
+    def violation(self, least: float) -> float:
         """By how much more than permitted it may disagree, relative: 1.0 is twice as often."""
         return (1.0 - self.low) / (1.0 - least) - 1.0
 

@@ -32,7 +32,7 @@ def summary_of(
 ) -> str:
     """The verdict with its evidence, in a sentence or two."""
     is_goodput = spec.objective == GOODPUT
-    gain = _more_a_second if is_goodput else float
+    gain = more_a_second if is_goodput else float
     pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
     interval = (
         pairs
@@ -60,7 +60,7 @@ def summary_of(
     )
 
 
-def _more_a_second(less_time: float) -> float:
+def more_a_second(less_time: float) -> float:
     """By how much a rate rises where the time per piece falls by so much."""
     return math.inf if less_time >= 1.0 else less_time / (1.0 - less_time)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.planning.advice import Fits, Rate, Worksheet
+from controlplane.contract.planning.advice import STEP_WORDS, Fits, Rate, Worksheet
 from web.frame.format import percent, seconds
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
@@ -18,7 +18,6 @@ FITS = {
     Fits.NOT_HERE: "not on these nodes",
     Fits.UNKNOWN: "not known",
 }
-STEPS = {60.0: "minute", 300.0: "five minutes"}
 Line = tuple[str, str]
 """What a figure is, and the figure."""
 
@@ -48,7 +47,7 @@ def advice(client: Client, selection: Selection) -> Context:
 
 def served(sheet: Worksheet) -> Sequence[Line]:
     """What the pool carried, a line a figure; what nobody tells is an en dash."""
-    step = STEPS.get(sheet.step_s, seconds(sheet.step_s))
+    step = STEP_WORDS.get(sheet.step_s, seconds(sheet.step_s))
     return [
         ("Requests", f"{sheet.requests:,} in {seconds(sheet.measured_s)}"),
         (f"Requests a second: mean, busiest {step}", _rate(sheet.requests_per_s)),

@@ -163,7 +163,6 @@ class Measurement(BaseModel):
     good: int | None = Field(
         default=None, description="requests that kept every constraint; null where none says what is good"
     )
-
     span_s: float | None = Field(
         default=None, description="seconds from the first request's time to the last one's; null where nobody kept it"
     )

@@ -8,6 +8,9 @@ from pydantic import BaseModel, Field
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.step_limits import StepLimit
 
+STEP_WORDS = {60.0: "minute", 300.0: "five minutes"}
+"""How wide the steps are that peaks are of, by their seconds."""
+
 
 class AdviceState(StrEnum):
     """Whether a pool can be advised on."""

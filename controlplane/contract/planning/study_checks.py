@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, REPLAYED
+from controlplane.contract.bodies.knob_schema import GOODPUT, OBJECTIVES, REPLAYED
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
@@ -19,7 +19,7 @@ from controlplane.contract.knobs import KNOBS, parse_knob
 def check_spec(spec: StudyCreate) -> None:
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field."""
     check_finite(spec, "")
-    check_replayed(spec.objective, "objective", (*REPLAYED, GOODPUT))
+    check_replayed(spec.objective, "objective", OBJECTIVES)
     for place, limit in enumerate(spec.constraints):
         check_replayed(limit.metric, f"constraints[{place}].metric")
     if spec.objective == GOODPUT and not spec.constraints:
