@@ -86,8 +86,8 @@ def operator(browser: Browser, stack: Any) -> Iterator[Page]:
 
 
 def busy_span(stack: Any) -> dict[str, str]:
-    """Sends enough requests to be advised by, and gives the windows that they took: a stack that stood idle before would
-    rightly be told that nothing binds it."""
+    """Sends enough requests to be advised by, and gives the windows that they took: a stack that stood idle before
+    would rightly be told that nothing binds it."""
     start = datetime.fromtimestamp(time.time() // WINDOW_S * WINDOW_S, UTC)
     for number in range(FEWEST_REQUESTS + 2):
         assert stack.complete(f"def advised_{number}(left, right):\n    return", 8).status_code == 200
