@@ -168,8 +168,8 @@ async def stream(request: Request, name: str) -> Response:
 @on_own_threads
 def part(request: Request, name: str, part_name: str) -> Response:
     """One part of a page, alone."""
-    found = PAGES[name].part(part_name)
     selection = selection_of(request.query_params, utc_now())
+    found = PAGES[name].part_of(selection, part_name)
     return Response(str(part_drawn(request, found, viewer_of(request), selection)), media_type="text/html")
 
 

@@ -1,12 +1,15 @@
 """Requests drawn from an OpenAPI document: any route, any parameters, any bodies, seldom all of them right."""
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from benchmarks.hostile.values import anything, json_bytes, mutated, text
+from web import dashboard
+from web.frame.page import Page
 
 NODE = "hostile-1"
 PLAIN = {
@@ -20,29 +23,30 @@ PLAIN = {
     "format": "csv",
 }
 """Parameters that mean something, by name; a sweep gives those that a route wants."""
-PAGES = (
-    *(
-        "/",
-        "/fleet",
-        "/explore",
-        "/alerts",
-        "/studies",
-        "/rollouts",
-        "/ledger",
-        "/login",
-        f"/nodes/{NODE}",
-    ),
-    *(
-        f"/parts/{name}"
-        for name in ("now/pools", "now/open_incidents", "now/recent", "fleet/fleet", "alerts/alerts", "ledger/ledger")
-    ),
-    *(f"/parts/{name}" for name in (f"node/node?node_name={NODE}", "node/host", "alert/alert?alert=1", "now/nothing")),
-    *(
-        "/alerts/1",
-        "/studies/1",
-        "/rollouts/1",
-    ),
-)
+
+
+def _variables(page: Page) -> dict[str, str]:
+    return {name: NODE if "node" in name else "1" for name in page.path_names}
+
+
+def _address(page: Page) -> str:
+    path = re.sub(r":\w+}", "}", page.path)
+    return path.format(**_variables(page))
+
+
+def _parts(page: Page) -> Iterator[str]:
+    query = urlencode(_variables(page))
+    for part in page.parts:
+        yield f"/parts/{page.name}/{part.name}" + (f"?{query}" if query else "")
+
+
+_ALL_PAGES = tuple(dashboard.PAGES.by_name.values())
+PAGES = (*(_address(page) for page in _ALL_PAGES), "/login")
+"""Each page of the dashboard."""
+PARTS = (*(address for page in _ALL_PAGES for address in _parts(page)), "/parts/now/nothing")
+"""Each part of a page, and one that there is not."""
+OWN_NAMES = tuple(sorted({name for page in _ALL_PAGES for name in page.path_names}))
+"""What pages' own parameters are called."""
 SPARED = {
     ("delete", "/api/v1/tokens/{token_id}"),
     ("delete", "/api/v1/sessions/{session_id}"),
@@ -168,14 +172,14 @@ def _schema_of(operation: dict[str, Any]) -> dict[str, Any]:
 
 def drawn_page(rng: random.Random) -> str:
     """The address of a page of the dashboard, or of none, with any parameters."""
-    address = rng.choice(PAGES).partition("?")[0]
+    address = rng.choice((*PAGES, *PARTS)).partition("?")[0]
     if rng.random() < 0.3:
         folder = rng.choice(("/nodes/", "/parts/", "/parts/node/", "/live/", "/alerts/", "/", "/studies/"))
         address = folder + quote(text(rng), safe="")
     names = rng.sample(
         (
             *("from", "to", "pool", "node", "revision", "prompt_bucket", "compare", "timezone", "refresh", "fresh"),
-            *("metric", "at", "above", "node_name", "alert", "kind", "next", "token"),
+            *("metric", "at", "above", "kind", "next", "token", "peak", *OWN_NAMES),
         ),
         3,
     )

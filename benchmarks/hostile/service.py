@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from benchmarks.hostile.reports import agent_message, metrics_body
-from benchmarks.hostile.routes import NODE, PAGES, PLAIN, SPARED, Routes, drawn_page
+from benchmarks.hostile.routes import NODE, PAGES, PARTS, PLAIN, SPARED, Routes, drawn_page
 
 STREAMS = ("/api/v1/stream",)
 
@@ -108,8 +108,9 @@ class Service:
 
     # -- afterwards ----------------------------------------------------------------------------------------------
 
-    def sweep(self, tally: Tally) -> None:
-        """Every GET route of the document, plainly asked, and every page of the dashboard."""
+    def sweep(self, tally: Tally, rng: random.Random | None = None) -> None:
+        """Every GET route of the document, plainly asked, and every page of the dashboard, with all of its parts. With
+        rng, with a quarter of all parts."""
         for address in self._addresses():
             with self.http.stream("GET", address) as answer:
                 shown = (
@@ -118,7 +119,8 @@ class Service:
                     else answer.read().decode("utf-8", "replace")
                 )
                 tally.note(f"GET {address}", answer.status_code, shown)
-        for address in PAGES:
+        parts = PARTS if rng is None else rng.sample(PARTS, len(PARTS) // 4)
+        for address in (*PAGES, *parts):
             page = self.browser.get(address)
             tally.note(f"GET {address}", page.status_code, page.text)
 

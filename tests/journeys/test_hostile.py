@@ -51,16 +51,16 @@ def test_whatever_an_agent_sends_everything_answers_below_500(hostile: Service, 
     rng, tally = random.Random(seed), Tally()
     hostile.messages(rng, 50, tally)
     hostile.reports(rng, 15, tally)
-    hostile.sweep(tally)
+    hostile.sweep(tally, rng)
     assert tally.failures == []
 
 
 @settings(max_examples=3, deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_a_client_asks_is_answered_below_500(hostile: Service, seed: int) -> None:
-    tally = Tally()
-    hostile.requests(random.Random(seed), 100, tally)
-    hostile.sweep(tally)
+    rng, tally = random.Random(seed), Tally()
+    hostile.requests(rng, 100, tally)
+    hostile.sweep(tally, rng)
     assert tally.failures == []
 
 

@@ -84,6 +84,13 @@ class Page:
                 return part
         raise NotFound(f"no part {name[:40]!r} of the page {self.name}", field="part")
 
+    def part_of(self, selection: Selection, name: str) -> Part:
+        """Raises `NotFound`, too, for one that the page has not when it is opened so."""
+        found = self.part(name)
+        if not found.when(selection):
+            raise NotFound(f"no part {name[:40]!r} of the page {self.name} as this address has it", field="part")
+        return found
+
 
 @dataclass(frozen=True)
 class Pages:

@@ -146,10 +146,11 @@ def silence_like(
 
 @router.post("/{number:row}/study")
 @on_own_threads
-def study(request: Request, number: int, form: Field = "") -> Response:
-    """Look for a better configuration of its pool, by the metric that got slow."""
+def study(request: Request, number: int, key: Field = "", form: Field = "") -> Response:
+    """Look for a better configuration of its pool, by the metric that got slow. Pressed twice, it is one study."""
     client = signed_client_of(request, form)
-    return RedirectResponse(f"/studies/{started_study(client, client.incident(number))}", status_code=303)
+    made = started_study(client, client.incident(number), key or None)
+    return RedirectResponse(f"/studies/{made}", status_code=303)
 
 
 def firing_labels(incident: IncidentDetail) -> list[dict[str, str]]:
@@ -161,11 +162,13 @@ def firing_labels(incident: IncidentDetail) -> list[dict[str, str]]:
     return found
 
 
-def started_study(client: Client, incident: IncidentDetail) -> int:
+def started_study(client: Client, incident: IncidentDetail, key: str | None = None) -> int:
     metric = metric_of(incident)
     wanted = {"pool": incident.pool} | ({"objective": metric} if metric in OBJECTIVES else {})
-    made = client.create_study(wanted)
-    client.add_incident_note(incident.id, f"Study {made.id} was started.")
+    made = client.create_study(wanted, key=key)
+    note = f"Study {made.id} was started."
+    if note not in (one.text for one in incident.notes):
+        client.add_incident_note(incident.id, note)
     return made.id
 
 

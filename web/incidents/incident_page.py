@@ -1,5 +1,6 @@
 """One incident: what is wrong and why, what can be done now, the metric before and during, and what has happened."""
 
+import secrets
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -46,6 +47,7 @@ def whole(client: Client, selection: Selection) -> Context:
         "said": {"alerts_with": shared_labels(found), "lasts": "2h", "reason": ""},
         "lengths": LENGTHS,
         "chart": CHART,
+        "study_key": secrets.token_urlsafe(16),
         "cause_kinds": [kind.value for kind in CauseKind],
         "likeliest": found.causes[0].get("cause") if found.causes else CauseKind.UNKNOWN.value,
     }

@@ -31,6 +31,14 @@ def test_what_there_is_not_is_refused_by_name() -> None:
         PAGES["nothing"]
     with pytest.raises(NotFound, match="no part 'nothing' of the page fleet"):
         PAGES["fleet"].part("nothing")
+
+
+def test_a_part_that_the_address_does_not_open_is_none() -> None:
+    explore = PAGES["explore"]
+    compared = selection_of({"compare": "earlier:1h"}, NOW)
+    assert explore.part_of(compared, "compared").name == "compared"
+    with pytest.raises(NotFound, match="no part 'compared' of the page explore as this address has it"):
+        explore.part_of(selection_of({}, NOW), "compared")
     with pytest.raises(AssertionError, match="two pages of one name"):
         Pages.of(PAGES["fleet"], PAGES["fleet"])
 

@@ -61,6 +61,8 @@ def test_an_incident_is_read_acted_on_and_closed(browser: Browser, stack: Any, i
     expect(page.locator("#part-incident_chart")).to_contain_text("judged against")
     expect(page.locator("#part-timeline")).to_contain_text("fired")
     expect(page.locator("#part-incident_requests [data-row]").first).to_be_visible()
+    key = page.locator("form[action$='/study'] input[name=key]").input_value()
+    assert re.fullmatch(r"[\w-]{16,}", key), "pressed twice, it is one study"
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.locator("#part-incident")).to_contain_text("acknowledged")
     page.get_by_label("Note").fill("looking <b>")

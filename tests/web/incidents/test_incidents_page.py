@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from controlplane.contract.bodies.alerts import Severity
-from controlplane.contract.on_call.incidents import Incident, IncidentState, TimelineEntry, TimelineKind
+from controlplane.contract.on_call.incidents import Incident, IncidentNote, IncidentState, TimelineEntry, TimelineKind
 from tests.web.incidents.test_incident_span import ONSET, alert_of, incident_of
 from tests.web.part_html import part_html
 from web.incidents import incident_forms, incident_page, incidents_page
@@ -36,8 +36,8 @@ class OneIncident:
         merged = {"id": 5, "state": IncidentState.MERGED, "merged_into": 3, "resolved_at": ONSET}
         return [self.found, self.found.model_copy(update=merged)][:limit]
 
-    def create_study(self, wanted: dict[str, Any]) -> SimpleNamespace:
-        self.wanted = wanted
+    def create_study(self, wanted: dict[str, Any], key: str | None) -> SimpleNamespace:
+        self.wanted, self.key = wanted, key
         return SimpleNamespace(id=8)
 
     def add_incident_note(self, number: int, text: str) -> None:
@@ -125,7 +125,15 @@ def test_a_study_is_of_the_pool_and_the_metric_that_got_slow() -> None:
     assert client.wanted == {"pool": "chat", "objective": "ttft"} and client.note == "Study 8 was started."
     drift = incident_of(alert_of(1, kind="drift"))
     incident_forms.started_study(client, drift)
-    assert client.wanted == {"pool": "chat", "objective": "e2e"}
+    assert client.wanted == {"pool": "chat", "objective": "e2e"} and client.key is None
+
+
+def test_a_study_that_is_asked_for_twice_is_noted_once() -> None:
+    note = IncidentNote(id=1, time=ONSET, author="ada", text="Study 8 was started.")
+    client: Any = OneIncident(notes=[note])
+    client.note = None
+    assert incident_forms.started_study(client, client.found, "one-page") == 8
+    assert client.key == "one-page" and client.note is None
 
 
 def test_alerts_that_are_over_are_not_silenced() -> None:
