@@ -7,17 +7,20 @@ which `true` became the number 1 is not the one that somebody meant.
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union
 
 from fastapi import Request
 from fastapi.requests import HTTPConnection
 from fastapi.routing import APIRoute
+from pydantic import AwareDatetime
 
 from controlplane.api.json_body import json_body
-from controlplane.api.unknown_fields import items_of, members_of, models_of
+from controlplane.api.unknown_fields import items_of, members_of, models_of, values_of
 from controlplane.contract.errors import BadRequest
 
-_WANTED = {int: "an integer", float: "a number", bool: "true or false", datetime: "a date and time as text, RFC 3339"}
+_TIME = "a date and time as text, RFC 3339"
+_WANTED: dict[Any, str] = {int: "an integer", float: "a number", bool: "true or false"}
+_WANTED |= {datetime: _TIME, AwareDatetime: _TIME}
 
 
 def wrong_kinds(annotation: Any, value: Any, place: str = "body") -> Iterator[str]:
@@ -29,7 +32,7 @@ def wrong_kinds(annotation: Any, value: Any, place: str = "body") -> Iterator[st
     elif isinstance(value, dict):
         fields = _fields(annotation, value)
         for name, item in value.items():
-            for inner in fields.get(name, _values(annotation)):
+            for inner in fields.get(name, values_of(annotation)):
                 yield from wrong_kinds(inner, item, f"{place}.{name}")
     elif value is not None:
         wanted = [member for member in members_of(annotation) if member is not type(None)]
@@ -47,15 +50,10 @@ def _fields(annotation: Any, value: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: [Union[tuple(each)]] for name, each in found.items()}  # noqa: UP007
 
 
-def _values(annotation: Any) -> list[Any]:
-    """What the values of an object of any names are."""
-    return [get_args(member)[1] for member in members_of(annotation) if get_origin(member) is dict]
-
-
 def _fits(value: Any, wanted: Any) -> bool:
     if wanted is bool:
         return isinstance(value, bool)
-    if wanted is datetime:
+    if _WANTED[wanted] == _TIME:
         return isinstance(value, str)
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -32,6 +32,9 @@ def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator
         return
     models = models_of(annotation, value)
     if not models:
+        for name, item in value.items():
+            for inner in values_of(annotation):
+                yield from unknown_fields(inner, item, f"{place}.{name}")
         return
     fields: dict[str, list[Any]] = {}
     for model in models:
@@ -80,6 +83,11 @@ def items_of(annotation: Any) -> Iterator[Any]:
             yield get_args(member)[0]
         elif get_origin(member) is tuple:
             yield Union[get_args(member)]  # noqa: UP007
+
+
+def values_of(annotation: Any) -> list[Any]:
+    """What the values of an object of any names are."""
+    return [get_args(member)[1] for member in members_of(annotation) if get_origin(member) is dict]
 
 
 async def refuse_unknown_fields(request: HTTPConnection) -> None:

@@ -18,8 +18,7 @@ LONGEST_S = 30 * 86400.0
 
 def check_rollout(session: Session, spec: RolloutCreate) -> None:
     """Raises `BadRequest` or `Conflict` for the first wrong field."""
-    check_metrics(spec.metrics)
-    check_compared(spec)
+    check_judged_by(spec)
     if spec.max_judge_s < spec.min_judge_s:
         raise BadRequest(
             f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
@@ -60,6 +59,12 @@ def check_differs(session: Session, spec: RolloutCreate) -> None:
         )
     if production == spec.revision:
         raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
+
+
+def check_judged_by(spec: RolloutCreate) -> None:
+    """Raises `BadRequest` for a metric, a level, an objective or a limit that nothing can be judged by."""
+    check_metrics(spec.metrics)
+    check_compared(spec)
 
 
 def check_compared(spec: RolloutCreate) -> None:

@@ -72,7 +72,7 @@ class TrialWanted(BaseModel):
     `number` is the next one, for a new trial, or that of a trial whose worker was lost: that keeps its configuration.
     """
 
-    number: int = Field(ge=0, description="the trial's number within the study, from 0")
+    number: int = Field(ge=0, lt=2**31, description="the trial's number within the study, from 0")
     kind: str = Field(
         default="search", pattern="^(default|search|finalist)$", description="`default`, `search` or `finalist`"
     )

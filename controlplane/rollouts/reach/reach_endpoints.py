@@ -21,6 +21,7 @@ from controlplane.db.ids import PathId
 from controlplane.fleet import store as fleet
 from controlplane.fleet.whole_fleet import fleet_columns
 from controlplane.rollouts import store
+from controlplane.rollouts.checks import check_judged_by
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.reach.radius import Traffic, blast_radius, refuse_beyond
 from controlplane.telemetry import Question, Span, TelemetryReader
@@ -90,7 +91,8 @@ Reaches = Annotated[ReachParts, Depends(ReachParts.given)]
 @router.post("/rollouts:blast-radius", responses=answers(NotFound, Conflict))
 def preview_blast_radius(wanted: RolloutCreate, session: SessionDep, _: Reader, service: Reaches) -> BlastRadius:
     """What a rollout would reach, before anybody proposes it: nodes, traffic, tenants, seconds without service. Nothing
-    is done."""
+    is done. What it would be judged by is checked as a proposal's is."""
+    check_judged_by(wanted)
     return service.reach.radius(session, wanted, service.clock())
 
 

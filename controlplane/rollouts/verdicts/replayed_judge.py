@@ -16,7 +16,7 @@ from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.verdicts import Outcome, VerdictAnswer, VerdictAsked
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.rollouts.checks import check_compared, check_metrics
+from controlplane.rollouts.checks import check_judged_by
 from controlplane.rollouts.judging.arms import Arm, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
@@ -112,8 +112,7 @@ def _spec(asked: VerdictAsked) -> RolloutCreate:
         raise BadRequest("control_end: give both control_start and control_end, or neither", field="control_end")
     said = {name: getattr(asked, name) for name in ("metrics", "levels", "limits", "profile", "tolerance", "alpha")}
     spec = RolloutCreate(pool="", revision=0, **said)
-    check_metrics(spec.metrics)
-    check_compared(spec)
+    check_judged_by(spec)
     return spec
 
 

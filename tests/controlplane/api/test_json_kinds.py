@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from fastapi.testclient import TestClient
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from controlplane.api.json_kinds import wrong_kinds
 
@@ -26,6 +26,7 @@ class Tree(BaseModel):
     share: float | None = None
     on: bool = False
     at: datetime | None = None
+    aware: AwareDatetime | None = None
     name: str = ""
     either: int | str = 0
     anything: Any = None
@@ -48,6 +49,8 @@ class Tree(BaseModel):
         ({"on": "true"}, ["body.on"]),
         ({"at": 0}, ["body.at"]),
         ({"at": True}, ["body.at"]),
+        ({"aware": 0}, ["body.aware"]),
+        ({"aware": "2030-01-01T00:00:00Z"}, []),
         ({"many": [1, "2", True]}, ["body.many.1", "body.many.2"]),
         ({"pair": [1, True]}, ["body.pair.1"]),
         ({"by_name": {"a": "1"}}, ["body.by_name.a"]),

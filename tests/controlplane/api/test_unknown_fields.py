@@ -27,6 +27,8 @@ class Tree(BaseModel):
     leaves: list[Leaf] = []
     shape: Annotated[Circle | Square, Field(discriminator="kind")] | None = None
     free: dict[str, Any] = {}
+    by_name: dict[str, Leaf] = {}
+    by_name_or_none: dict[str, list[Leaf]] | None = None
     anything: Any = None
 
 
@@ -42,6 +44,9 @@ class Tree(BaseModel):
         ({"shape": {"kind": "circle", "side": 1}}, ["body.shape.side"]),
         ({"shape": {"kind": "star", "side": 1}}, []),
         ({"a": 1, "b": 2}, ["body.a", "body.b"]),
+        ({"by_name": {"a": {"value": 1}}, "by_name_or_none": {"b": [{"value": 2}]}}, []),
+        ({"by_name": {"a": {"valu": 1}}}, ["body.by_name.a.valu"]),
+        ({"by_name_or_none": {"b": [{"value": 2}, {"x": 2}]}}, ["body.by_name_or_none.b.1.x"]),
         ({"leaf": 3, "leaves": "x", "shape": [1]}, []),
         ([], []),
         (None, []),

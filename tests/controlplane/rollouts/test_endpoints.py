@@ -195,3 +195,9 @@ def test_a_rollout_that_reaches_too_far_is_refused_at_each_way_to_begin(
     with pytest.raises(Conflict, match=r"max_blast\.nodes: would be 3"):
         person.create_rollout(small)
     assert [one.phase for one in person.rollouts()] == [RolloutPhase.PROPOSED]
+
+
+def test_a_reach_is_not_told_of_what_nothing_can_be_judged_by(client: Make, spec: RolloutCreate) -> None:
+    wrong = spec.model_copy(update={"limits": [Limit(metric="AAA", q=0.5, limit_s=1.0)]})
+    with pytest.raises(BadRequest, match=r"limits\[0\]\.metric: no quantiles of 'AAA'"):
+        client(Scope.READ).preview_blast_radius(wrong)
