@@ -152,7 +152,7 @@ def test_numbers_too_large_for_the_database_are_refused(client: Make, spec: Stud
     person.claim_study("w")
     token = person.take_trial_node(created.id, NodeWanted(worker="w", node="t")).token
     with pytest.raises(BadRequest):
-        person.take_trial(created.id, token, TrialWanted(number=2**40, knobs={}))
+        person.take_trial(created.id, token, TrialWanted(number=0, knobs={}).model_copy(update={"number": 2**40}))
     with pytest.raises(BadRequest):
         person.finish_study(created.id, StudyFinish(worker="w", error="x", rollout_id=2**70))
     with pytest.raises(BadRequest):
