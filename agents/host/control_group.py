@@ -94,6 +94,16 @@ def memory_left(groups: Groups) -> float | None:
     return min(shares, default=None)
 
 
+def memory_limit(groups: Groups) -> int | None:
+    """The tightest memory limit on the way up, None where there is none."""
+    limits = []
+    for folder in groups.folders.get("memory", ()):
+        limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
+        if limit is not None and limit < NO_LIMIT_BYTES:
+            limits.append(limit)
+    return min(limits, default=None)
+
+
 def kills(groups: Groups) -> int | None:
     """Processes of the group killed for want of memory, since it was made."""
     for folder in groups.folders.get("memory", ())[:1]:

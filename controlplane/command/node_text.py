@@ -4,6 +4,7 @@ from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.planning.memory_estimate import estimate
 
 
 def state_text(node: NodeView) -> str:
@@ -25,6 +26,13 @@ def knobs_text(node: NodeView) -> str:
             mark = "" if needed is ChangeClass.LIVE else f" ({needed.value})"
             parts.append(f"{name}={node.effective.knobs[name]}{mark}")
     return " ".join(parts) or "-"
+
+
+def memory_text(node: NodeView) -> str:
+    """Whether what it runs fits its memory, by term; "-" where it does not tell its memory."""
+    if node.effective is None or node.effective.memory is None:
+        return "-"
+    return estimate(node.effective.memory, node.effective.knobs, {}).sentence
 
 
 def changes_text(node: NodeView) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from controlplane.contract.bodies.nodes import MOST_ENTRIES, EffectiveConfig
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
+from controlplane.contract.reports.node_memory import NodeMemory
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ def salvage(said: Any) -> tuple[EffectiveConfig | None, list[str]]:
             parts[name] = dict(_entries(name, said[name], problems))
     if "formats" in said:
         parts["formats"] = list(_formats(said["formats"], problems))
+    if said.get("memory") is not None:
+        parts["memory"] = _memory(said["memory"], problems)
     if "cache_reset" in said:
         try:
             parts["cache_reset"] = EffectiveConfig(revision=0, knobs={}, cache_reset=said["cache_reset"]).cache_reset
@@ -127,6 +130,20 @@ def _formats(said: Any, problems: list[str]) -> Iterator[str]:
             yield _FORMAT.validate_python(value)
         except ValidationError as error:
             problems.append(f"formats.{place}: {_reason(error)}")
+
+
+def _memory(said: Any, problems: list[str]) -> NodeMemory | None:
+    """The figures that are figures; a newer agent's others are passed over."""
+    if not isinstance(said, dict):
+        problems.append("memory: wants an object")
+        return None
+    told = {name: value for name, value in said.items() if name in NodeMemory.model_fields}
+    try:
+        return NodeMemory.model_validate(told)
+    except ValidationError as error:
+        wrong = {str(one["loc"][0]): one["msg"] for one in error.errors(include_url=False, include_input=False)}
+        problems += [f"memory.{name}: {message[:1].lower() + message[1:]}" for name, message in wrong.items()]
+        return NodeMemory.model_validate({name: value for name, value in told.items() if name not in wrong})
 
 
 def _storable(text: str) -> str:

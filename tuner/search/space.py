@@ -35,6 +35,8 @@ from controlplane.contract.knobs import (
     parse_config,
     parse_knob,
 )
+from controlplane.contract.planning.memory_estimate import refusal
+from controlplane.contract.reports.node_memory import NodeMemory
 
 DEFAULT_VALUES: dict[str, list[Any]] = {
     MAX_NUM_BATCHED_TOKENS: [32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048],
@@ -48,13 +50,28 @@ MOST_CANDIDATES = 4096
 
 
 @dataclass(frozen=True)
+class Held:
+    """What a node's engine tells of its memory, and the knobs that it ran then."""
+
+    memory: NodeMemory
+    runs: Mapping[str, Any]
+
+    def misfit(self, knobs: Mapping[str, Any]) -> str:
+        """Why this configuration cannot fit; empty where it may."""
+        against = refusal(self.memory, self.runs, knobs)
+        return "" if against is None else against.problem
+
+
+@dataclass(frozen=True)
 class Capabilities:
-    """What the trial node truly can: weight formats, and upper bounds of knobs where the engine states them."""
+    """What the trial node truly can: weight formats, and upper bounds of knobs where the engine states them; what it
+    holds, where it tells that."""
 
     quantization: tuple[str, ...] = (Quantization.NONE.value,)
     maximum: Mapping[str, int] | None = None
     minimum: Mapping[str, int] | None = None
     tokens_at_least_seqs: bool = False  # vLLM refuses to start with fewer batched tokens than sequences.
+    held: Held | None = None
 
     def allows(self, name: str, value: Any) -> bool:
         if name == QUANTIZATION:
@@ -73,6 +90,7 @@ class Space:
     values: dict[str, list[Any]]
     fixed: dict[str, Any]
     tokens_at_least_seqs: bool = False
+    held: Held | None = None
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """The values themselves, in their order; a schedule of drafts as JSON text."""
@@ -133,7 +151,7 @@ class Space:
             return f"a step of {tokens} tokens cannot verify {drafts} drafts"
         if self.tokens_at_least_seqs and tokens < knobs[MAX_NUM_SEQS]:
             return f"a step of {tokens} tokens cannot hold {knobs[MAX_NUM_SEQS]} sequences"
-        return ""
+        return "" if self.held is None else self.held.misfit(knobs)
 
 
 def build_space(
@@ -154,7 +172,7 @@ def build_space(
         if len(allowed) > 1:
             values[name] = sorted(allowed, key=lambda value, name=name: _order(name, value))  # type: ignore[misc]
     fixed = {name: _plain(value) for name, value in default.items() if name not in values}
-    return Space(values, fixed, capabilities.tokens_at_least_seqs)
+    return Space(values, fixed, capabilities.tokens_at_least_seqs, capabilities.held)
 
 
 def candidates_of(wanted: Mapping[str, KnobRange]) -> Mapping[str, list[Any]]:

@@ -18,7 +18,7 @@ from controlplane.contract.knobs import (
     QUANTIZATION,
     largest,
 )
-from tuner.search.space import Capabilities, Space, candidates_of
+from tuner.search.space import Capabilities, Held, Space, candidates_of
 
 
 def space_told(
@@ -64,6 +64,15 @@ def _knobs(space: Space, wanted: Mapping[str, KnobRange]) -> list[dict[str, Any]
     ]
 
 
+def _largest_misfit(space: Space, held: Held) -> str:
+    """Why the largest configurations do not fit, or empty where all do: none needs more than the last values do, but
+    for the format."""
+    largest_values = {name: values[-1] for name, values in space.values.items()}
+    formats = space.values.get(QUANTIZATION, [space.fixed.get(QUANTIZATION)])
+    whys = (held.misfit(space.complete({**largest_values, QUANTIZATION: name})) for name in formats)
+    return next((why for why in whys if why), "")
+
+
 def _together(space: Space, able: Capabilities) -> list[dict[str, Any]]:
     """Configurations that are known not to run, whatever their values are one by one."""
     found = []
@@ -71,4 +80,6 @@ def _together(space: Space, able: Capabilities) -> list[dict[str, Any]]:
         found.append("a step of fewer tokens than a request's drafts and one more cannot verify them")
     if able.tokens_at_least_seqs and {MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS} & set(space.values):
         found.append("the engine does not start with fewer tokens a step than sequences")
+    if able.held is not None and (why := _largest_misfit(space, able.held)):
+        found.append(f"what the trial node's memory cannot hold; of the largest, {why}")
     return [{"knob": "", "values": [], "why": why} for why in found]

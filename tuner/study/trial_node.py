@@ -27,7 +27,7 @@ from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization,
 from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult, Stopped, run_replay
 from tuner.search.charge import Prices
-from tuner.search.space import Capabilities
+from tuner.search.space import Capabilities, Held
 from tuner.workload.prompt import prompts
 from tuner.workload.trace import workload_of
 
@@ -146,6 +146,7 @@ class TrialNode:
             maximum=dict(effective.limits),
             # vLLM refuses to start with fewer batched tokens than sequences.
             tokens_at_least_seqs=self._view.backend == VLLM,
+            held=None if effective.memory is None else Held(effective.memory, effective.knobs),
         )
 
     def max_total(self) -> int | None:

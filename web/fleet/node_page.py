@@ -1,4 +1,4 @@
-"""One node: against its pool, its knobs with classes, limits and costs, its host and GPU, what it served, its incidents
+"""One node: against its pool, its knobs with classes, limits and costs, its memory, its host and GPU, what it served, its incidents
 and alerts, and what became of it."""
 
 from controlplane.client import Client
@@ -10,6 +10,7 @@ from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.knobs import KNOBS, difference
 from controlplane.contract.on_call.incidents import IncidentDetail
 from web.fleet import node_gpu
+from web.fleet.memory_rows import memory_rows
 from web.fleet.node_charts import AGAINST_POOL, CHARTS, name_of
 from web.fleet.node_served import revisions, slow_requests
 from web.frame.page import Context, Page, Part
@@ -44,6 +45,7 @@ def node(client: Client, selection: Selection) -> Context:
     return {
         "node": found,
         "rows": rows,
+        "memory": memory_rows(runs),
         "differing": differing,
         "comparison": comparison,
         "clock": node_clocks(client, found.node).get(found.node),

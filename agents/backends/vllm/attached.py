@@ -16,6 +16,7 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
+from agents.backends.vllm.cache_memory import cache_memory
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.plugin_link import PluginLink
@@ -28,6 +29,7 @@ from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization, difference
 from controlplane.contract.reports import finish_reasons
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
+from controlplane.contract.reports.node_memory import NodeMemory
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class AttachedVllm:
         self._limits_degraded = ""
         self._checked_pid: Any = None
         self._contradiction = ""
+        self._memory: NodeMemory | None = None
+        self._memory_of: object = None  # The server that it was read of: its process, or when that began.
 
     async def run(self) -> None:
         """Take vLLM's traces, where a port is set for them."""
@@ -103,6 +107,7 @@ class AttachedVllm:
             self._revision = found.revision
             return found
         self._note_limits(await self._contradicted(told))
+        await self._read_memory(told.get("pid"))
         return self._read(told)
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
@@ -157,7 +162,17 @@ class AttachedVllm:
 
     def _read(self, told: dict[str, Any]) -> EffectiveConfig:
         self._revision = told["revision"]
-        return from_scheduler(told, self._costs.told())
+        return from_scheduler(told, self._costs.told()).model_copy(update={"memory": self._memory})
+
+    async def _read_memory(self, server: object) -> None:
+        """Asked of each server once: it stays as it is while the process lives."""
+        if server is not None and server == self._memory_of:
+            return
+        try:
+            self._memory = cache_memory((await self._api.reading()).cache_config)
+            self._memory_of = server
+        except EngineUnreachable:
+            self._memory, self._memory_of = None, None
 
     async def _limits(self) -> dict[str, Any]:
         """What the scheduler of the server that now runs says. Raises LimitsNotLive, or EngineUnreachable."""
@@ -190,7 +205,9 @@ class AttachedVllm:
     async def _from_server(self) -> EffectiveConfig:
         """Without a scheduler that speaks: GET /server_info, in vLLM's development mode."""
         started = await self._api.started()
+        await self._read_memory(started)
         found = from_server(await self._api.server_info(started), 0, self._costs.told())
+        found = found.model_copy(update={"memory": self._memory})
         if self._agreed is not None and not difference(self._agreed[1], found.knobs, unreported=True):
             return found.model_copy(update={"revision": self._agreed[0]})
         return found

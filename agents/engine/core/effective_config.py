@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from agents.engine.core.memory_report import read_memory
 from agents.engine.core.step import StepEngine
 from agents.engine.drafting.speculator import method_of
 from agents.engine.quantization.linear import describe
@@ -11,6 +12,7 @@ from agents.engine.quantization.plain import PlainLinear
 from agents.engine.scheduling.scheduler import Scheduler
 from controlplane.contract import knobs
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.reports.node_memory import NodeMemory
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class ReadBack:
     draining: bool
     scheduling: dict[str, Any]
     """What the scheduler was started with, and limits that it moves by itself: configured and in force."""
+    memory: NodeMemory
 
     def body(self) -> dict[str, Any]:
         return {
@@ -33,6 +36,7 @@ class ReadBack:
             "capabilities": self.capabilities,
             "draining": self.draining,
             "scheduling": self.scheduling,
+            "memory": self.memory.model_dump(mode="json"),
         }
 
 
@@ -68,6 +72,7 @@ def read_back(engine: StepEngine) -> ReadBack:
         },
         draining=not engine.scheduler.admitting,
         scheduling=read_scheduling(engine.scheduler),
+        memory=read_memory(engine),
     )
 
 

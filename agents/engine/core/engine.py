@@ -19,6 +19,7 @@ import torch
 
 from agents.engine.core.effective_config import ReadBack, read_back, read_scheduling
 from agents.engine.core.event_log import EventLog
+from agents.engine.core.memory_report import refuse_unfit
 from agents.engine.core.step import StepEngine, TokenOutput
 from agents.engine.options import EngineOptions
 from agents.engine.quantization.linear import check_permitted
@@ -155,9 +156,11 @@ class Engine:
         Live knobs count from the next step. Other weights wait until running requests have finished; then all knobs
         change together. revision None: the configuration was assigned by nobody, which is told as revision 0.
         A configuration that comes while another one drains replaces it: the earlier future raises `Conflict`, and
-        nothing of that configuration is put in force. Raises `KnobOutOfRange` for weights this engine does not run.
+        nothing of that configuration is put in force. Raises `KnobOutOfRange` for weights this engine does not run,
+        `Conflict` for what cannot fit its memory.
         """
         check_permitted(config.quantization, self.options.quantizations, f"knobs.{QUANTIZATION}")
+        refuse_unfit(self._effective.memory, self._effective.config, config)
         future: Future[ReadBack] = Future()
         future.set_running_or_notify_cancel()  # From here on nobody can cancel it under the engine's hands.
 

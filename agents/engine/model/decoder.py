@@ -94,6 +94,18 @@ class Decoder:
         assert len(set(formats)) == 1
         return formats[0], len(formats)
 
+    def tensors(self) -> list[Tensor]:
+        """All that it holds besides the cache."""
+        linears = [*(linear for layer in self._layers for linear in layer.linears()), self._head]
+        held = (value for linear in linears for value in vars(linear).values())
+        return [*self.fixed_tensors(), *(value for value in held if isinstance(value, Tensor))]
+
+    def fixed_tensors(self) -> list[Tensor]:
+        """Those that are the same in every weight format."""
+        norms = [norm for layer in self._layers for norm in layer.norms()]
+        tables = [table for pair in self._rotations for table in pair]
+        return [self._embedding, self._norm, *tables, *norms]
+
     def plain_layers(self) -> list[PlainLinear]:
         """Those of its linear layers, the head among them, whose weights keep their dtype."""
         layers = [linear for layer in self._layers for linear in layer.linears()]

@@ -32,6 +32,12 @@ class Layer:
     def linears(self) -> tuple[Linear, ...]:
         return self.qkv, self.out, self.gate_up, self.down
 
+    def norms(self) -> list[Tensor]:
+        """Those that the family has."""
+        own = (self.input_norm, self.attention_out_norm, self.feed_forward_norm, self.feed_forward_out_norm)
+        heads = () if self.head_norms is None else self.head_norms[:2]
+        return [norm for norm in (*own, *heads) if norm is not None]
+
 
 def read_norm(folder: WeightFolder, config: ModelConfig, name: str, width: int) -> Tensor:
     """A norm's weight, (width,) float32."""

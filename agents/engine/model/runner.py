@@ -60,6 +60,11 @@ class Runner:
         )
 
     @property
+    def cache_bytes(self) -> int:
+        """Of its pages, the null block's among them."""
+        return sum(page.nbytes for page in self._pages.tensors)
+
+    @property
     def last_attention_s(self) -> float | None:
         """Seconds of the last forward pass in attention; None where it is not measured (any device but the CPU)."""
         return self.decoder.last_attention_s

@@ -9,7 +9,7 @@ import typer
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.client.host import host_figures
-from controlplane.command.node_text import changes_text, knobs_text, state_text
+from controlplane.command.node_text import changes_text, knobs_text, memory_text, state_text
 from controlplane.contract.bodies.nodes import NodeRole, NodeView, TrialConfig
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
@@ -69,14 +69,14 @@ def listing(
 @app.command("show")
 @calls_service()
 def show(client: Client, node: Node, as_json: Json = False) -> None:
-    """One node: its knobs as the engine reports them, what a change costs there, its clock and its host."""
+    """One node: its knobs as the engine reports them, what its memory holds, what a change costs there, its clock and its host."""
     found = client.node(node)
     if as_json:
         print_json(found)
         return
     clock = node_clocks(client, node).get(node)
     told = found.model_dump(exclude={"effective"})
-    told |= {"runs": knobs_text(found), "changes": changes_text(found)}
+    told |= {"runs": knobs_text(found), "memory": memory_text(found), "changes": changes_text(found)}
     told["clock"] = "" if clock is None else " ".join(filter(None, (clock.words, clock.hint)))
     told["host"] = {one.metric.short: one.words for one in host_figures(client, node) if one.value is not None}
     for line in record_lines(told):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import VALUES
 from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
+from controlplane.contract.reports.node_memory import NodeMemory
 
 MOST_ENTRIES = 64
 """Of each part of an effective configuration."""
@@ -91,6 +92,9 @@ class EffectiveConfig(BaseModel):
         default=[], max_length=MOST_ENTRIES, description="weight formats the node can be given; empty: not known"
     )
     costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
+    memory: NodeMemory | None = Field(
+        default=None, description="what its memory holds and how much there is; null: not told"
+    )
     cache_reset: Limit | None = Field(
         default=None,
         description="how many of the asked-for emptyings of its prefix cache are done; null: the engine offers no way",

@@ -1,8 +1,8 @@
 """What speaks against a configuration on nodes (pure), from what each says of itself.
 
 Guarantees: nothing is supposed of a node that it has not told. A finding refuses only where the node itself would:
-above its `limits`, in a format it has no weights in, or outside the contract's bounds. What it has not told, what a
-change costs, and all about a node that is away is told, and refuses nothing.
+above its `limits`, in a format it has no weights in, beyond the memory it tells of, or outside the contract's bounds.
+What it has not told, what a change costs, and all about a node that is away is told, and refuses nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +12,29 @@ from controlplane.contract.bodies.change import class_of, needed_class
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.knobs import KNOBS, QUANTIZATION, ChangeClass, difference, largest, parse_knob
+from controlplane.contract.knobs import (
+    KNOBS,
+    MAX_NUM_SEQS,
+    QUANTIZATION,
+    ChangeClass,
+    difference,
+    largest,
+    parse_knob,
+)
+from controlplane.contract.planning.memory_estimate import estimate, full_length_requests, refusal
+
+MEMORY = "effective.memory"
+"""The field of findings about memory that are about no single knob."""
 
 
 def findings(knobs: Mapping[str, Any], nodes: Sequence[NodeView]) -> list[Finding]:
-    """Of a whole configuration (JSON values by knob) on these nodes; those that refuse come first."""
+    """Of a configuration (JSON values by knob) on these nodes; those that refuse come first, how much memory it takes
+    where it fits comes last."""
     found = list(_of_contract(knobs))
     known = {name: value for name, value in knobs.items() if name in KNOBS}
     for node in nodes:
         found += _of_node(known, node)
-    return sorted(found, key=lambda one: not one.refuses)
+    return sorted(found, key=lambda one: (not one.refuses, one.field == MEMORY))
 
 
 def _of_contract(knobs: Mapping[str, Any]) -> Iterator[Finding]:
@@ -49,6 +62,8 @@ def _of_node(knobs: Mapping[str, Any], node: NodeView) -> Iterator[Finding]:
         if name not in runs.knobs:
             yield _told(node, f"knobs.{name}", "what it runs cannot be read, so nobody will see whether this arrived")
     yield from _of_change(node, runs, knobs)
+    if difference(knobs, runs.knobs, unreported=True):
+        yield from _of_memory(node, runs, knobs)
 
 
 def _of_format(node: NodeView, runs: EffectiveConfig, value: Any) -> Iterator[Finding]:
@@ -66,6 +81,30 @@ def _of_limits(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> 
     elif live is not None and wanted > live and class_of(name, node.backend, runs) is ChangeClass.LIVE:
         problem = f"{wanted} is above {live}, up to which it changes while it serves, so it restarts"
         yield _told(node, f"knobs.{name}", problem, f"at most {live}, to keep it serving")
+
+
+def _of_memory(node: NodeView, runs: EffectiveConfig, knobs: Mapping[str, Any]) -> Iterator[Finding]:
+    """By the node's own figures; the engine refuses by the same estimate."""
+    memory = runs.memory
+    if memory is None:
+        yield _told(node, MEMORY, "it does not tell its memory, so whether this fits there is not known")
+        return
+    against = refusal(memory, runs.knobs, knobs)
+    if against is not None:
+        yield Finding(
+            node=node.node,
+            field=f"knobs.{against.knob}",
+            refuses=node.connected,
+            problem=against.problem,
+            mend=against.mend,
+        )
+        return
+    yield _told(node, MEMORY, estimate(memory, runs.knobs, knobs).sentence)
+    seats, whole = knobs.get(MAX_NUM_SEQS, 0), full_length_requests(memory)
+    if whole is not None and seats > whole and seats > runs.knobs.get(MAX_NUM_SEQS, 0):
+        length = f"the greatest length ({memory.max_model_len} tokens)"
+        problem = f"its KV cache holds {whole} requests of {length} at once, not {seats}"
+        yield _told(node, f"knobs.{MAX_NUM_SEQS}", problem, "where all are so long, some wait or are preempted")
 
 
 def _of_change(node: NodeView, runs: EffectiveConfig, knobs: Mapping[str, Any]) -> Iterator[Finding]:
