@@ -18,6 +18,7 @@ from agents.engine.model.layer import Layer, load_layer, read_norm
 from agents.engine.model.weights import WeightFolder
 from agents.engine.ops.ops import AttentionPlan, AttentionShape, Ops
 from agents.engine.ops.torch_ops import TorchOps
+from agents.engine.quantization.int4 import Int4Codes
 from agents.engine.quantization.linear import Linear, LinearBuilder
 from agents.engine.quantization.plain import PlainLinear
 from controlplane.contract.knobs import Quantization
@@ -97,7 +98,8 @@ class Decoder:
     def tensors(self) -> list[Tensor]:
         """All that it holds besides the cache."""
         linears = [*(linear for layer in self._layers for linear in layer.linears()), self._head]
-        held = (value for linear in linears for value in vars(linear).values())
+        held = [value for linear in linears for value in vars(linear).values()]
+        held += [value for codes in held if isinstance(codes, Int4Codes) for value in vars(codes).values()]
         return [*self.fixed_tensors(), *(value for value in held if isinstance(value, Tensor))]
 
     def fixed_tensors(self) -> list[Tensor]:

@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agents.host.control_group import Groups, Throttling, groups_of, kills, memory_left, parse_cpu_max, throttling
+from agents.host.control_group import (
+    Groups,
+    Throttling,
+    groups_of,
+    kills,
+    memory_left,
+    memory_limit,
+    parse_cpu_max,
+    throttling,
+)
 
 Write = Callable[[str, str], None]
 
@@ -24,6 +33,7 @@ def test_version_2_takes_the_nearest_quota_and_the_tightest_memory(proc: Path, g
     found = groups_of(10, proc, groups)
     assert throttling(found) == Throttling(100, 41, 1.5)
     assert memory_left(found) == 0.15
+    assert memory_limit(found) == 1000
     assert kills(found) == 2
     assert found.pressure == groups / "pod/engine"
 
@@ -42,6 +52,7 @@ def test_version_1_has_a_folder_for_each_controller(proc: Path, groups: Path, wr
     found = groups_of(10, proc, groups)
     assert throttling(found) == Throttling(50, 10, 0.2)
     assert memory_left(found) == 0.01
+    assert memory_limit(found) == 1000
     assert kills(found) == 3
     assert found.pressure is None  # Its group of version 2 is the root: that pressure is the host's.
 
@@ -51,6 +62,7 @@ def test_without_quota_or_limit_there_is_nothing_to_tell(proc: Path, groups: Pat
     write("cgroup/cgroup.controllers", "cpu memory")
     found = groups_of(10, proc, groups)
     assert (throttling(found), memory_left(found), kills(found)) == (None, None, None)
+    assert memory_limit(found) is None
     assert groups_of(11, proc, groups) == Groups()
     assert parse_cpu_max("max 100000") is None
 

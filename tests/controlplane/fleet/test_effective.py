@@ -24,6 +24,18 @@ GOOD: dict[str, Any] = {
         "live": {"count": 1, "last_s": 0.5, "mean_s": 0.5, "unavailable_s": 0.0}
         | {"warm_ups": 1, "warm_up_s": 2.0, "capacity_lost_s": 0.7}
     },
+    "memory": {
+        "limit_bytes": 2**34,
+        "weights_bytes": 2**30,
+        "weights_bytes_by_format": {"none": 2**30, "int8": 2**28},
+        "draft_weights_bytes": 0,
+        "kv_cache_memory_bytes": 2**29,
+        "kv_cache_size_tokens": 4096,
+        "max_model_len": 2048,
+        "activation_bytes_per_token": 9216,
+        "logits_bytes_per_token": None,
+        "swap_holds_both": True,
+    },
     "cache_reset": 2,
 }
 ANYTHING = st.recursive(
@@ -110,6 +122,18 @@ def test_a_value_beyond_the_bounds_is_what_it_is() -> None:
 def test_what_is_no_configuration_is_none(content: bytes, problem: str) -> None:
     found, problems = effective.read(content)
     assert found is None and problems[0].startswith(problem)
+
+
+def test_a_wrong_figure_of_memory_costs_no_other() -> None:
+    said = {**GOOD["memory"], "weights_bytes": -1, "max_model_len": "long", "newer": 3}
+    found, problems = effective.read(body(memory=said))
+    assert [problem.partition(":")[0] for problem in problems] == ["memory.weights_bytes", "memory.max_model_len"]
+    assert found is not None and found.memory is not None
+    assert (found.memory.weights_bytes, found.memory.max_model_len) == (None, None)
+    assert found.memory.kv_cache_size_tokens == 4096 and found.knobs == GOOD["knobs"]
+    assert effective.read(body(memory=[3]))[1] == ["memory: wants an object"]
+    found, problems = effective.read(body(memory=None))
+    assert found is not None and found.memory is None and problems == []
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import EngineConfig, canonical_json
-from tuner.search.space import Capabilities, build_space
+from controlplane.contract.reports.node_memory import NodeMemory
+from tuner.search.space import Capabilities, Held, build_space
 
 DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()
 ABLE = Capabilities(quantization=("none", "int8"))
@@ -88,3 +89,13 @@ def test_known_infeasible() -> None:
     vllm = build_space({}, DEFAULT, Capabilities(tokens_at_least_seqs=True))
     assert "sequences" in vllm.infeasible(DEFAULT)
     assert not SPACE.infeasible(DEFAULT)
+
+
+def test_what_the_nodes_memory_cannot_hold_is_never_proposed() -> None:
+    memory = NodeMemory(limit_bytes=1000, kv_cache_memory_bytes=400, activation_bytes_per_token=1)
+    space = build_space({}, DEFAULT, Capabilities(held=Held(memory, DEFAULT)))
+    assert "does not fit the memory" in space.infeasible({**DEFAULT, "max_num_batched_tokens": 768})
+    proposed = {knobs["max_num_batched_tokens"] for knobs in space.configurations(Random(1))}
+    assert 512 in proposed and not proposed & {768, 1024, 1536, 2048}
+    silent = build_space({}, DEFAULT, Capabilities(held=Held(NodeMemory(), DEFAULT)))
+    assert not silent.infeasible({**DEFAULT, "max_num_batched_tokens": 2048})

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.knobs import EngineConfig
-from tuner.search.space import DEFAULT_VALUES, Capabilities, build_space
+from controlplane.contract.reports.node_memory import NodeMemory
+from tuner.search.space import DEFAULT_VALUES, Capabilities, Held, build_space
 from tuner.search.space_told import space_told
 
 DEFAULT = EngineConfig().knobs()
@@ -32,6 +33,17 @@ def test_each_reason_is_said() -> None:
         },
         {"knob": "", "values": [], "why": "the engine does not start with fewer tokens a step than sequences"},
     ]
+
+
+def test_what_the_memory_cannot_hold_is_said_to_be_left_out() -> None:
+    memory = NodeMemory(limit_bytes=1000, activation_bytes_per_token=1)
+    whys = [one["why"] for one in told({}, Capabilities(held=Held(memory, DEFAULT)))["left_out"]]
+    assert whys[-1] == (
+        "what the trial node's memory cannot hold; of the largest, it does not fit the memory: "
+        "it needs at least 2.00 KiB (activations 2.00 KiB) of 1000 B"
+    )
+    roomy = Held(memory.model_copy(update={"limit_bytes": 2048}), DEFAULT)
+    assert not [one for one in told({}, Capabilities(held=roomy))["left_out"] if "memory" in one["why"]]
 
 
 def test_a_study_that_names_its_knobs_says_so_of_the_others() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from controlplane.command.node_text import changes_text, knobs_text
+from controlplane.command.node_text import changes_text, knobs_text, memory_text
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
@@ -24,6 +24,7 @@ from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
 from controlplane.contract.on_call.incidents import Incident, IncidentDetail
+from controlplane.contract.reports.node_memory import NodeMemory
 from tests.web.part_html import NOW, part_html
 from web.fleet import node_gpu, node_page
 
@@ -104,6 +105,48 @@ def test_what_differs_is_said_as_a_sentence() -> None:
     page = rendered("node")
     assert "max_num_batched_tokens runs 256, wanted 512." in page
     assert '<a href="/configs?a=2&amp;b=3&amp;pool=chat">' in page or "/configs?pool=chat&amp;a=2&amp;b=3" in page
+
+
+HOLDS = NodeMemory(
+    limit_bytes=2**34,
+    weights_bytes=2**30,
+    weights_bytes_by_format={"none": 2**30, "int8": 2**28},
+    draft_weights_bytes=0,
+    kv_cache_memory_bytes=2**29,
+    kv_cache_size_tokens=2**15,
+    max_model_len=2**11,
+    activation_bytes_per_token=2**20,
+)
+
+
+def holding(memory: NodeMemory | None) -> NodeView:
+    assert NODE.effective is not None
+    return NODE.model_copy(update={"effective": NODE.effective.model_copy(update={"memory": memory})})
+
+
+def test_what_the_memory_holds_is_told_by_term() -> None:
+    class Holding(OneNode):
+        def node(self, name: str) -> NodeView:
+            return holding(HOLDS)
+
+    page = rendered("node", Holding())
+    for name, told, more in (
+        ("weights", "1.00 GiB", "in none; at least in others: int8 256 MiB"),
+        ("KV cache", "512 MiB", "32768 tokens, 16.0 KiB a token, 16 requests of 2048 tokens at once"),
+        ("activations", "256 MiB", "of the largest step, at least"),
+        ("logits", "not told", "of the largest step, at least"),
+        ("needed", "1.75 GiB", "at least; what is not told is not in it"),
+        ("there is", "16.0 GiB", ""),
+    ):
+        row = f'<tr data-memory="{name}"><td>{name}</td><td class="number" data-label="Bytes">{told}</td>'
+        assert f'{row}<td class="whole" data-label="More">{more}</td></tr>' in page, name
+    assert 'data-memory="draft weights"' not in page
+    assert "whether a configuration fits there is not known" in rendered("node")
+
+
+def test_the_memory_in_a_line() -> None:
+    assert memory_text(holding(None)) == "-"
+    assert memory_text(holding(HOLDS)).endswith(" of 16.0 GiB; not told: logits")
 
 
 class Told(OneNode):

@@ -9,9 +9,24 @@ from hypothesis import strategies as st
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
-from controlplane.rollouts.validation.node_findings import findings
+from controlplane.contract.reports.node_memory import NodeMemory
+from controlplane.rollouts.validation.node_findings import MEMORY, findings
 
 RUNS = EngineConfig().knobs()
+MIB = 2**20
+HOLDS = NodeMemory(
+    limit_bytes=1000 * MIB,
+    weights_bytes=400 * MIB,
+    weights_bytes_by_format={"none": 400 * MIB, "int8": 110 * MIB},
+    draft_weights_bytes=0,
+    kv_cache_memory_bytes=300 * MIB,
+    kv_cache_size_tokens=40 * 2048,
+    max_model_len=2048,
+    activation_bytes_per_token=MIB // 4,
+    logits_bytes_per_token=MIB // 8,
+    swap_holds_both=True,
+)
+NOT_KNOWN = "it does not tell its memory, so whether this fits there is not known"
 
 
 def node(name: str = "gpu-1", *, connected: bool = True, backend: str = "vllm", **effective: Any) -> NodeView:
@@ -58,17 +73,18 @@ def test_above_the_live_limit_it_restarts_which_is_told_with_its_price() -> None
         "gpu-1: knobs.max_num_seqs: 64 is above 32, up to which it changes while it serves, so it restarts; "
         "at most 32, to keep it serving",
         "gpu-1: effective.costs: it needs a restart; such a change has taken 95 s there, and requests waited for 80 s",
+        f"gpu-1: {MEMORY}: {NOT_KNOWN}",
     ]
 
 
 def test_a_price_that_nobody_measured_is_not_made_up() -> None:
-    (found,) = findings({**RUNS, "quantization": "int8"}, [node(backend="embedded", formats=["none", "int8"])])
+    found, _ = findings({**RUNS, "quantization": "int8"}, [node(backend="embedded", formats=["none", "int8"])])
     assert found.problem == "it needs a swap; nobody has measured what that takes there"
 
 
 def test_a_knob_that_cannot_be_read_is_told() -> None:
     said = {name: value for name, value in RUNS.items() if name != "prefill_chunk_size"}
-    (found,) = findings({**RUNS, "prefill_chunk_size": 128}, [node(knobs=said)])
+    found, _ = findings({**RUNS, "prefill_chunk_size": 128}, [node(knobs=said)])
     assert (found.field, found.refuses) == ("knobs.prefill_chunk_size", False)
 
 
@@ -86,6 +102,44 @@ def test_a_revision_older_than_todays_bounds_is_refused_on_every_node(name: str,
     assert (finding.node, finding.field, finding.refuses) == ("", f"knobs.{name}", True)
 
 
+def test_what_cannot_fit_is_refused_with_knob_bytes_and_mend() -> None:
+    (sentence,) = refusing(findings({**RUNS, "max_num_batched_tokens": 2048}, [node(memory=HOLDS)]))
+    assert sentence == (
+        "gpu-1: knobs.max_num_batched_tokens: it does not fit the memory: it needs at least 1.19 GiB (weights 400 MiB, "
+        "KV cache 300 MiB, activations 512 MiB, logits 4.00 MiB) of 1000 MiB; "
+        "at most 1184, or give its engine more memory or a smaller KV cache"
+    )
+    away = node(memory=HOLDS, connected=False)
+    assert refusing(findings({**RUNS, "max_num_batched_tokens": 2048}, [away])) == []
+
+
+def test_what_fits_is_told_last_by_term() -> None:
+    found = findings({**RUNS, "quantization": "int8"}, [node("a", memory=HOLDS), node("b", memory=HOLDS)])
+    assert [(one.node, one.field) for one in found[-2:]] == [("a", MEMORY), ("b", MEMORY)]
+    assert found[-1].problem.startswith("it fits the memory: it needs at least 810 MiB (weights 110 MiB, ")
+    assert refusing(found) == []
+
+
+def test_a_node_that_does_not_tell_enough_refuses_nothing() -> None:
+    half = HOLDS.model_copy(update={"limit_bytes": None})
+    found = findings({**RUNS, "max_num_batched_tokens": 65536}, [node("a"), node("b", memory=half)])
+    assert refusing(found) == []
+    silent, told = [one.problem for one in found if one.field == MEMORY]
+    assert silent == NOT_KNOWN
+    assert told.startswith("whether it fits the memory is not known: it needs at least ")
+    assert told.endswith("; not told: how much there is")
+
+
+def test_more_seats_than_the_cache_holds_at_full_length_are_told() -> None:
+    found = findings({**RUNS, "max_num_seqs": 64}, [node(memory=HOLDS)])
+    (seats,) = [one for one in found if one.field == "knobs.max_num_seqs"]
+    assert not seats.refuses
+    assert seats.problem == "its KV cache holds 40 requests of the greatest length (2048 tokens) at once, not 64"
+    for runs, wanted in ((32, 40), (64, 48)):
+        found = findings({**RUNS, "max_num_seqs": wanted}, [node(memory=HOLDS, knobs={**RUNS, "max_num_seqs": runs})])
+        assert [one.field for one in found] == [MEMORY]
+
+
 LIMIT = st.integers(min_value=0, max_value=4096)
 
 
@@ -96,4 +150,4 @@ def test_refused_is_exactly_what_the_node_would_refuse(wanted: int, limit: int, 
     beyond = wanted > limit and wanted != RUNS["max_num_seqs"]
     assert bool(refusing(found)) is (beyond and connected)
     assert [one.refuses for one in found] == sorted((one.refuses for one in found), reverse=True)
-    assert all(one.field.removeprefix("knobs.") in {*KNOBS, "effective.costs", "connected"} for one in found)
+    assert all(one.field.removeprefix("knobs.") in {*KNOBS, "effective.costs", "connected", MEMORY} for one in found)
