@@ -6,7 +6,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def byte_text(amount: int) -> str:
     """256 MiB, 1.25 GiB: three digits, in powers of 1024 (IEC 80000-13)."""
     value, unit = float(amount), _UNITS[0]
-    for unit in _UNITS:  # noqa: B007 - the unit that it ended with is wanted.
+    for unit in _UNITS:
         if value < 1023.5 or unit == _UNITS[-1]:
             break
         value /= 1024

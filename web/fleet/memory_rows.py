@@ -37,9 +37,7 @@ def _text(value: int | None) -> str:
 
 
 def _formats(memory: NodeMemory, runs: str) -> str:
-    others = [
-        f"{name} {byte_text(value)}" for name, value in memory.weights_bytes_by_format.items() if name != runs
-    ]
+    others = [f"{name} {byte_text(value)}" for name, value in memory.weights_bytes_by_format.items() if name != runs]
     return f"in {runs}; at least in others: {', '.join(others)}" if others else f"in {runs}"
 
 

@@ -1,5 +1,5 @@
-"""One node: against its pool, its knobs with classes, limits and costs, its memory, its host and GPU, what it served, its incidents
-and alerts, and what became of it."""
+"""One node: against its pool, its knobs with classes, limits and costs, its memory, its host and GPU, what it served,
+its incidents and alerts, and what became of it."""
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks

@@ -107,8 +107,7 @@ class AttachedVllm:
             self._revision = found.revision
             return found
         self._note_limits(await self._contradicted(told))
-        await self._read_memory(told.get("pid"))
-        return self._read(told)
+        return await self._read(told)
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Hand the live knobs to the scheduler and wait until it has taken them up.
@@ -138,7 +137,7 @@ class AttachedVllm:
         except OSError as error:
             raise EngineUnreachable(f"the knob file cannot be written: {error}") from error
         self._costs.record(ChangeClass.LIVE, revision, time.monotonic() - begun)
-        return self._read(told)
+        return await self._read(told)
 
     async def reset_cache(self) -> bool:
         """Only a server in its development mode offers a way."""
@@ -160,8 +159,9 @@ class AttachedVllm:
         told = "; ".join(part for part in (self._statistics.degraded, self._limits_degraded) if part)
         return EngineHealth(True, degraded=told)
 
-    def _read(self, told: dict[str, Any]) -> EffectiveConfig:
+    async def _read(self, told: dict[str, Any]) -> EffectiveConfig:
         self._revision = told["revision"]
+        await self._read_memory(told.get("pid"))
         return from_scheduler(told, self._costs.told()).model_copy(update={"memory": self._memory})
 
     async def _read_memory(self, server: object) -> None:

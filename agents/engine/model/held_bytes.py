@@ -1,4 +1,4 @@
-"""The bytes of a decoder's weights: those it holds, counted by their tensors, and those of other formats, by their sizes.
+"""The bytes of a decoder's weights: those it holds, by their tensors, and those of other formats, by their sizes.
 
 Guarantee: memory that two tensors share is counted once. The figure of another format is a lower bound: padding to
 whole tiles is not in it, and int4 counts as packed where a device holds it wider.
@@ -72,4 +72,3 @@ def _layer_bytes(outputs: int, inputs: int, quantization: Quantization, item: in
         groups = -(-inputs // int4.GROUP)
         return outputs * groups * (int4.GROUP // 2 + _INT4_GROUP_BYTES)
     return outputs * (inputs + _SCALE_BYTES)
-

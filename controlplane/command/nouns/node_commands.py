@@ -69,7 +69,7 @@ def listing(
 @app.command("show")
 @calls_service()
 def show(client: Client, node: Node, as_json: Json = False) -> None:
-    """One node: its knobs as the engine reports them, what its memory holds, what a change costs there, its clock and its host."""
+    """One node: its knobs as the engine reports them, its memory, what a change costs, its clock and host."""
     found = client.node(node)
     if as_json:
         print_json(found)

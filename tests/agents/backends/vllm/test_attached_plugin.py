@@ -13,6 +13,7 @@ from agents.backends.base import Backend, EngineUnreachable
 from agents.backends.vllm.attached import AttachedVllm
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
+from controlplane.contract.reports.node_memory import NodeMemory
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.conftest import ALL_LIMITS, StandInServer
 
@@ -77,6 +78,16 @@ def test_effective_says_what_can_move_how_far_and_what_it_cost(live: StandInServ
         again = AttachedVllm(live.url, live.folder, state_dir=tmp_path / "state")
         assert (await again.effective()).costs == {ChangeClass.LIVE: cost}
         assert (await again.health()).degraded == ""
+
+    asyncio.run(run())
+
+
+def test_the_cache_is_told_as_vllm_tells_it_also_after_a_change(live: StandInServer) -> None:
+    async def run() -> None:
+        backend = AttachedVllm(live.url, live.folder)
+        told = (await backend.effective()).memory
+        assert told == NodeMemory(kv_cache_memory_bytes=2**20, kv_cache_size_tokens=4096, max_model_len=1024)
+        assert (await backend.apply(EngineConfig(max_num_seqs=3), 7)).memory == told
 
     asyncio.run(run())
 

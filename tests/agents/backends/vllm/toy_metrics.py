@@ -29,6 +29,10 @@ COUNTERS = (
     "spec_decode_num_draft_tokens",
     "spec_decode_num_accepted_tokens",
 )
+CACHE = (
+    'block_size="16",gpu_memory_utilization="0.92",kv_cache_max_concurrency="4.0",kv_cache_memory_bytes="1048576",'
+    'kv_cache_size_tokens="4096",num_gpu_blocks="256"'
+)
 REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
@@ -64,6 +68,7 @@ class ToyMetrics:
                 "# TYPE process_start_time_seconds gauge",
                 f"process_start_time_seconds {process_start_time()!r}",
             ]
+            lines += ["# TYPE vllm:cache_config_info gauge", f'vllm:cache_config_info{{{CACHE},engine="0"}} 1.0']
             for name, value in self.gauges.items():
                 lines += [f"# TYPE vllm:{name} gauge", f"vllm:{name}{{{labels}}} {value!r}"]
             for name, count in self._counters.items():

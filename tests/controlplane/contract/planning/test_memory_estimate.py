@@ -96,7 +96,9 @@ def test_what_cannot_fit_names_the_knob_the_bytes_and_the_mend() -> None:
 
 
 def test_a_format_that_cannot_fit_names_those_that_do() -> None:
-    large = TOLD.model_copy(update={"weights_bytes_by_format": {"none": 400 * MIB, "int8": 290 * MIB, "int4": 310 * MIB}})
+    large = TOLD.model_copy(
+        update={"weights_bytes_by_format": {"none": 400 * MIB, "int8": 290 * MIB, "int4": 310 * MIB}}
+    )
     large = large.model_copy(update={"limit_bytes": 1005 * MIB})
     found = refusal(large, RUNS, wanted(quantization="int4"))
     assert found is not None and found.knob == "quantization"

@@ -8,6 +8,7 @@ import pytest
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import Conflict
+from controlplane.contract.reports.node_memory import NodeMemory
 from controlplane.db.database import Database
 from controlplane.rollouts import store
 from controlplane.rollouts.validation.checker import MOST_KEPT, MOST_TOLD, kept
@@ -38,6 +39,23 @@ def test_a_proposal_is_refused_with_its_findings(database: Database, spec: Rollo
     assert finding["mend"].startswith("at most 32")
     with database.session() as session:
         assert store.listing(session, before_id=None, limit=5) == []
+
+
+def test_what_a_nodes_memory_cannot_hold_is_refused(database: Database, fleet: Any, start: datetime) -> None:
+    fleet.add("a", "b")
+    old, new = fleet.revision(16), fleet.revision(64)
+    fleet.put_in_production(old)
+    (view,) = [view for view in fleet.views() if view.node == "b"]
+    memory = NodeMemory(limit_bytes=1000, kv_cache_memory_bytes=900, logits_bytes_per_token=4)
+    effective = view.effective.model_copy(update={"memory": memory})
+    fleet.change("b", effective=effective.model_dump(mode="json"))
+    with pytest.raises(Conflict, match=r"b: knobs.max_num_seqs: it does not fit the memory") as raised:
+        with database.session() as session:
+            spec = RolloutCreate(pool="chat", revision=new)
+            store.create(session, spec, actor="p", now=start)
+    refusing, *told = raised.value.detail["findings"]
+    assert refusing["node"] == "b" and refusing["mend"].startswith("at most 25, ")
+    assert [one["node"] for one in told if "not known" in one["problem"]] == ["a"]
 
 
 def test_what_no_longer_fits_when_it_is_started_is_refused_then(
