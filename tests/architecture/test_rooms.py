@@ -55,6 +55,7 @@ FACES = {
     | {"shift_scan", "sketch", "two_shares", "wander"},
     "controlplane/contract": {
         "bearer",
+        "byte_text",
         "clock",
         "duration_text",
         "engine_address",

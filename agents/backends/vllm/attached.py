@@ -16,9 +16,9 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
-from agents.backends.vllm.cache_memory import cache_memory
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
+from agents.backends.vllm.measures.cache_memory import cache_memory
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
 from agents.backends.vllm.server_api import ServerApi

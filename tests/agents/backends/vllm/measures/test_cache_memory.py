@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.cache_memory import cache_memory
+from agents.backends.vllm.measures.cache_memory import cache_memory
 from agents.backends.vllm.measures.scrape_reading import parse
 from controlplane.contract.reports.node_memory import NodeMemory
 
-SCRAPE = Path(__file__).parent / "data/metrics-0.32-second.txt"
+SCRAPE = Path(__file__).parent.parent / "data/metrics-0.32-second.txt"
 TOLD = {"kv_cache_memory_bytes": "1024", "num_gpu_blocks": "10", "block_size": "16"}
 
 
