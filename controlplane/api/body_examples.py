@@ -314,6 +314,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             constraints=[_TTFT, Limit(metric="itl", q=0.99, limit_s=0.2)],
             load=2.0,
         ),
+        "the largest load within the limits, at most nine replays a trial": StudyCreate(
+            pool="chat",
+            objective="max_load",
+            constraints=[_TTFT],
+            load_replays=9,
+            max_duration_s=3600,
+        ),
     },
     EventCreate.__name__: {
         "a deploy of the gateway": EventCreate(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.contract.bodies.knob_schema import GOODPUT
+from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, OF_LIMITS
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement, StudyCreate
 from tuner.replay.replay import key
@@ -41,7 +41,7 @@ class Assessment:
 
 def needed_quantiles(spec: StudyCreate) -> list[tuple[str, float]]:
     """What a measurement must hold for this study."""
-    own = [] if spec.objective == GOODPUT else [(spec.objective, spec.objective_q)]
+    own = [] if spec.objective in OF_LIMITS else [(spec.objective, spec.objective_q)]
     return [*own, *((limit.metric, limit.q) for limit in spec.constraints)]
 
 
@@ -65,6 +65,8 @@ def assess(measurement: Measurement, spec: StudyCreate, quality: Mapping[str, fl
     """`quality`: violations of the quality gate, which count as any other constraint."""
     if spec.objective == GOODPUT:
         objective = measurement.good_s
+    elif spec.objective == MAX_LOAD:
+        objective = None if measurement.carried is None else measurement.carried.request_s
     else:
         objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
     return Assessment(objective, violations(measurement, spec) | dict(quality or {}))

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.studies import Measurement, StudyVerdict
+from controlplane.contract.bodies.studies import Carries, Measurement, StudyVerdict
 from tuner.search.objective import Assessment, constraint_value, mean_assessment
 from tuner.study.paired_test import (
     FEWEST_PAIRS,
@@ -123,6 +123,8 @@ class Race:
     """The winner's violations, run by run."""
     counts: dict[str, Counts] = field(default_factory=dict)
     """By arm, where the objective counts good requests."""
+    loads: dict[str, list[Carries]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
+    """By arm, run by run, where the objective is the largest load."""
 
     def add(self, arm: str, assessment: Assessment, measurement: Measurement | None = None) -> None:
         assert assessment.objective_s is not None
@@ -130,6 +132,8 @@ class Race:
         if measurement is not None and measurement.good is not None:
             good, of, runs = self.counts.get(arm, (0, 0, 0))
             self.counts[arm] = (good + measurement.good, of + measurement.requests, runs + 1)
+        if measurement is not None and measurement.carried is not None:
+            self.loads[arm].append(measurement.carried)
         if arm == WINNER:
             self.excess.append(assessment.violations)
 

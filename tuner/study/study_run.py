@@ -22,13 +22,21 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.bodies.studies import FINALIST, RandomSearch, Study, StudyResult, StudyState, StudyVerdict
+from controlplane.contract.bodies.studies import (
+    FINALIST,
+    RandomSearch,
+    Study,
+    StudyResult,
+    StudyState,
+    StudyVerdict,
+)
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
+from tuner.capacity.carried_load import over_runs
 from tuner.replay.replay import Stopped, key
 from tuner.search import quality_gate
 from tuner.search.charge import allowance_s, dear_s
@@ -43,7 +51,7 @@ from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.study_plan import engine_of, plan_of, slices_of
-from tuner.study.study_text import summary_of
+from tuner.study.study_text import carries_text, summary_of, upper_first
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
@@ -260,6 +268,9 @@ class StudyRun:
 
     def _conclude(self, measuring: Measuring, search: Search, log: TrialLog, why: str) -> StudyResult:
         best, default = search.best(), search.default
+        self._carried = {
+            trial.number: trial.measurement.carried for trial in log.search if trial.measurement is not None
+        }
         if search.outcomes[0].assessment.objective_s is None:
             return self._unproven(search, "the default could not be measured, so nothing can be compared with it", None)
         finalists = search.finalists(self._spec.finalists)
@@ -307,6 +318,7 @@ class StudyRun:
         found, unsure = race.found, race.unsure
         decided = verdict(found, finished.excess, unsure)
         means = {arm: sum(values) / len(values) for arm, values in race.objective.items()}
+        carries = over_runs(race.loads[WINNER], self._spec.load), over_runs(race.loads[DEFAULT], self._spec.load)
         payback_s = None
         if decided is StudyVerdict.BETTER:
             # The trial node's time, in what the pool's nodes save each second.
@@ -317,6 +329,8 @@ class StudyRun:
             default=default,
             winner_objective_s=means[WINNER],
             default_objective_s=means[DEFAULT],
+            winner_carries=carries[0],
+            default_carries=carries[1],
             improvement=found.estimate,
             interval=(found.low, found.high) if found.low > -math.inf else None,
             repeats=found.repeats,
@@ -334,6 +348,7 @@ class StudyRun:
                 unsure,
                 design=race.design,
                 payback_s=payback_s,
+                carries=carries,
             ),
             random_search=random,
             importances=search.importances(),
@@ -341,14 +356,18 @@ class StudyRun:
 
     def _unproven(self, search: Search, reason: str, best: Outcome | None) -> StudyResult:
         measured = search.outcomes[0].assessment.objective_s
+        carried = self._carried.get(search.outcomes[0].number)
+        told = "" if carried is None else f" {upper_first(carries_text(self._spec, None, carried))}."
         return StudyResult(
             verdict=StudyVerdict.NOT_BETTER,
             winner=None if best is None else best.knobs,
             default=search.default,
             winner_objective_s=None if best is None else best.assessment.objective_s,
             default_objective_s=measured,
+            winner_carries=None if best is None else self._carried.get(best.number),
+            default_carries=carried,
             default_revision=self._study.default_revision,
-            summary=f"Keep what runs now: {reason}.",
+            summary=f"Keep what runs now: {reason}.{told}",
             importances=search.importances(),
         )
 

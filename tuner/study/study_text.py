@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import GOODPUT
-from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
+from controlplane.contract.bodies.knob_schema import GOODPUT, OF_LIMITS
+from controlplane.contract.bodies.studies import Carries, StudyCreate, StudyVerdict
+from controlplane.contract.carried_text import carried_text, limits_text
 from controlplane.contract.knobs import difference
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import INTERLEAVED
@@ -29,10 +30,11 @@ def summary_of(
     *,
     design: str = INTERLEAVED,
     payback_s: float | None = None,
+    carries: tuple[Carries | None, Carries | None] = (None, None),
 ) -> str:
-    """The verdict with its evidence, in a sentence or two."""
-    is_goodput = spec.objective == GOODPUT
-    gain = more_a_second if is_goodput else float
+    """The verdict with its evidence, in a sentence or two. `carries`: the winner's largest load, and the default's."""
+    gain = more_a_second if spec.objective in OF_LIMITS else float
+    aim = "goodput" if spec.objective == GOODPUT else "the largest load"
     pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
     interval = (
         pairs
@@ -42,9 +44,10 @@ def summary_of(
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"
-        done, held = (
-            ("goodput rises", "few enough were lost") if is_goodput else (f"{spec.aim} falls", "every limit held")
-        )
+        done = f"{aim} rises" if spec.objective in OF_LIMITS else f"{spec.aim} falls"
+        held = "few enough were lost" if spec.objective == GOODPUT else "every limit held"
+        if None not in carries:
+            held = carries_text(spec, *carries)
         return f"{done} by {_percent(gain(found.estimate))} ({interval}) with {change}; {held}{repaid}."
     broken = [f"{name_} by {_percent(value)}" for name_, value in excess.items() if value > 0]
     if broken:
@@ -53,11 +56,26 @@ def summary_of(
         reason = f"it may exceed {', '.join(unsure)}"
     else:
         reason = "the interval does not exclude zero"
-    does = "raises goodput" if is_goodput else f"lowers {spec.aim}"
+    does = f"raises {aim}" if spec.objective in OF_LIMITS else f"lowers {spec.aim}"
+    loads = "" if None in carries else f" {upper_first(carries_text(spec, *carries))}."
     return (
         f"Keep what runs now: the best candidate ({change}) {does} by {_percent(gain(found.estimate))} ({interval}), "
-        f"and {reason}."
+        f"and {reason}.{loads}"
     )
+
+
+def carries_text(spec: StudyCreate, winner: Carries | None, default: Carries | None) -> str:
+    """ "it carries 2.4 times the captured load (2.1 to 2.7), within ttft p95 <= 500 ms, the default ..."; what is None
+    is left out."""
+    within = f", within {limits_text(spec.constraints)}"
+    told = "" if default is None else f"the default {'carries ' if winner is None else ''}{carried_text(default)}"
+    if winner is None:
+        return f"{told}{within}"
+    return f"it carries {carried_text(winner)}{within}{told and ', '}{told}"
+
+
+def upper_first(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def more_a_second(less_time: float) -> float:

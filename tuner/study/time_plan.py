@@ -45,10 +45,11 @@ class TimePlan:
 
     @property
     def span_s(self) -> float:
-        """How long a replay may last so that all trials and the finish fit into the study's time."""
+        """How long a replay may last so that all trials and the finish, and all replays of each, fit into the study's
+        time."""
         runs = self.spec.max_trials + self._heats + 2 * self.spec.finalist_repeats
         measuring_s = self.spec.max_duration_s - self.allowance_s
-        return min(max(measuring_s / runs - OVERHEAD_S, SHORTEST_SPAN_S), LONGEST_SPAN_S)
+        return min(max(measuring_s / (runs * self.spec.replays) - OVERHEAD_S, SHORTEST_SPAN_S), LONGEST_SPAN_S)
 
     @property
     def usual_s(self) -> float:
@@ -56,7 +57,7 @@ class TimePlan:
         ordered = sorted(self.run_s[1:])
         if ordered:
             return ordered[len(ordered) // 2]
-        return min([self.span_s + OVERHEAD_S, *self.run_s])
+        return min([self.spec.replays * (self.span_s + OVERHEAD_S), *self.run_s])
 
     @property
     def pair_s(self) -> float:

@@ -6,23 +6,28 @@ replayed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.contract.bodies.studies import Measurement, StudyCreate, Trial, TrialState
+from controlplane.contract.bodies.knob_schema import MAX_LOAD
+from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate, Trial, TrialState
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import QUANTIZATION, Quantization
+from tuner.capacity.bracket import first_load, next_load
+from tuner.capacity.carried_load import Kept, Replayed, carried_load, fit_of, largest_kept
 from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult
 from tuner.search import quality_gate
+from tuner.search.hopeless import broken
 from tuner.search.objective import Assessment, assess, crashed, good_by, needed_quantiles
 from tuner.study.trial_node import TrialNode
-from tuner.workload.capture import Slice
+from tuner.workload.capture import LEAST_REQUESTS, Slice
 from tuner.workload.prompt import PromptMaker
-from tuner.workload.rescale import scale_rate, shuffle_gaps
+from tuner.workload.rescale import cut, scale_rate, shuffle_gaps
 
 _PRIME_S = 8.0
 RATES = (1.0, 0.9, 1.1)
@@ -72,7 +77,7 @@ class Bench:
         self._probing = quality_gate.dealt(quality_gate.held_out_prompts(held_out))
         self._reference: list[str] = []
         self._shares: dict[str, quality_gate.Agreement] = {}
-        self._runs = 0
+        self._runs = self._replays = 0
 
     def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
         """Runs of the same `heat` replay the same requests, at the same times, with the same text; without one it is a
@@ -84,12 +89,29 @@ class Bench:
         if excess.get(quality_gate.TOP1, 0.0) > 0:
             return Measured(Assessment(None, excess), quality=gate)
         piece = self._seen if heat is None else self._fresh
-        workload = piece.workload if heat is None else rearranged(piece.workload, heat)
         self._runs += 1
         node.warm_up(self._corpus, salt=-self._runs)
+        early = ""
+        if self._spec.objective == MAX_LOAD:
+            result, carried = self._at_loads(piece, heat)
+        else:
+            workload, carried = piece.workload if heat is None else rearranged(piece.workload, heat), None
+            result = self._replayed(piece, workload, heat, bounds)
+            if result.lost is not None:
+                early = early_text(result.lost, len(result.timings), len(workload.requests))
+        measurement = result.measurement(needed_quantiles(self._spec), good_by(self._spec))
+        measurement.carried = carried
+        if measurement.errors == measurement.requests:
+            raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
+        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate, ended_early=early)
+
+    def _replayed(self, piece: Slice, workload: Workload, heat: int | None, bounds: Sequence[Bound]) -> ReplayResult:
+        """One replay, from an idle engine and the cache that `piece` would find."""
+        node = self.node
         node.drain()
+        self._replays += 1
         # Without a reset, only text of its own keeps a replay from the cache of the one before.
-        text = (0 if heat is None else 1 + heat) if node.reset_cache() else 1000 + self._runs
+        text = (0 if heat is None else 1 + heat) if node.reset_cache() else 1000 + self._replays
         maker = PromptMaker(self._corpus, block_size=workload.block_size, salt=text)
         if piece.prime.requests:
             node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
@@ -97,11 +119,26 @@ class Bench:
         span_s = workload.requests[-1].timestamp / 1000.0
         result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds)
         node.drain()
-        measurement = result.measurement(needed_quantiles(self._spec), good_by(self._spec))
-        if measurement.errors == measurement.requests:
-            raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
-        early = "" if result.lost is None else early_text(result.lost, measurement.requests, len(workload.requests))
-        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate, ended_early=early)
+        return result
+
+    def _at_loads(self, piece: Slice, heat: int | None) -> tuple[ReplayResult, CarriedLoad]:
+        """Replays at loads around the largest that keeps the limits: the one at the largest that was kept, and that
+        load."""
+        spec, whole = self._spec, piece.workload.requests
+        if not whole[-1].timestamp:
+            raise BadRequest("the captured requests all came at once: there is no rate to raise or lower")
+        rate_per_s = len(whole) / (whole[-1].timestamp / 1000.0)
+        kept = Kept(spec.constraints, spec.max_lost_share)
+        results: list[ReplayResult] = []
+        replays: list[Replayed] = []
+        load: float | None = first_load(heat)
+        while load is not None and len(replays) < spec.load_replays:
+            workload = at_load(piece.workload, load, heat, len(replays))
+            results.append(self._replayed(piece, workload, heat, broken(spec.constraints)))
+            replays.append(Replayed(load, results[-1].timings, kept, ended_early=results[-1].lost is not None))
+            load = next_load(fit_of(replays))
+        found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed)
+        return results[largest_kept(replays, found, spec.load)], found
 
     def _apply(self, knobs: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
         """Apply `knobs`; what the gate reports of their weight format, and its violations. Formats are asked once."""
@@ -146,6 +183,15 @@ def early_text(lost: Bound, requests: int, planned: int) -> str:
 def rearranged(workload: Workload, heat: int) -> Workload:
     """A heat's arrivals: the gaps in another order, and the rate as captured, a tenth less or a tenth more."""
     return scale_rate(shuffle_gaps(workload, heat), RATES[heat % len(RATES)])
+
+
+def at_load(workload: Workload, load: float, heat: int | None, replay: int) -> Workload:
+    """Gaps in another order in each replay, so that it is not one order of arrivals which decides; the search's first
+    replay has them as they came. Below the load of the slice there are fewer requests, so that it lasts no longer."""
+    if heat is not None or replay:
+        workload = shuffle_gaps(workload, 1000 * (0 if heat is None else 1 + heat) + replay)
+    wanted = max(LEAST_REQUESTS, math.ceil(len(workload.requests) * min(1.0, load)))
+    return scale_rate(cut(workload, 0, wanted), load)
 
 
 def together(runs: Sequence[Measured], spec: StudyCreate) -> Measurement:

@@ -18,7 +18,7 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
-from controlplane.contract.bodies.knob_schema import GOODPUT
+from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import (
     Study,
@@ -185,10 +185,11 @@ class Worker:
 
 
 def judged_by(spec: StudyCreate) -> dict[str, Any]:
-    """What a study has optimised and held to is what its winner's rollout is judged by. What makes requests good is
-    judged where its limits are: none of it may get worse, though at the pool's own load little of it may get better."""
+    """What a study has optimised and held to is what its winner's rollout is judged by. The limits that goodput and the
+    largest load are made of are judged where they are: nothing may get worse there, though at the pool's own load
+    little may get better."""
     limits = [limit.model_dump() for limit in spec.constraints]
-    if spec.objective != GOODPUT:
+    if spec.objective not in OF_LIMITS:
         return {"objective": spec.objective, "objective_q": spec.objective_q, "limits": limits}
     levels: dict[str, set[float]] = {}
     for limit in spec.constraints:

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from controlplane.contract.carried_text import carried_text, limits_text
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
@@ -109,6 +110,8 @@ def pretty(value: Any) -> str:
 FILTERS = {
     "coarse": error_text,  # "± 67 %: from /metrics buckets"; empty for exact timings.
     "seconds": seconds,
+    "carried": carried_text,
+    "limits": limits_text,
     "metric_name": metric_name,
     "label_words": label_words,
     "percent": percent,

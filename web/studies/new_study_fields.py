@@ -6,7 +6,7 @@ Guarantee: what a field means, and what it is where it is left empty, are the co
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, REPLAYED
+from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, REPLAYED
 from controlplane.contract.bodies.slo import PROFILES
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
@@ -27,6 +27,7 @@ TITLES = {
     "max_trials": "Trials",
     "max_duration_s": "Time",
     "trial_requests": "Requests a trial",
+    "load_replays": "Replays a trial",
     "finalist_repeats": "Pairs",
     "reason": "Why",
 }
@@ -74,7 +75,7 @@ FIRST = (
 """What matters most, always shown."""
 GROUPS = (
     Group("space", "What is searched", (*KNOBS, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
-    Group("traffic", "What is replayed", ("workload_s", "load", "trial_requests")),
+    Group("traffic", "What is replayed", ("workload_s", "load", "trial_requests", "load_replays")),
     Group("finish", "What a winner must show", (*SHARES, "finalists", "finalist_repeats")),
     Group("rollout", "How its rollout goes", HOW),
 )
@@ -105,6 +106,7 @@ def _of_model(name: str) -> StudyField:
         first = [known.usual, *(short for short in REPLAYED if short != known.usual)]
         choices = {short: f"{short}: {BY_SHORT[short].help.rstrip('.')}" for short in first}
         choices[GOODPUT] = f"{GOODPUT}: requests a second that keep each of the limits"
+        choices[MAX_LOAD] = f"{MAX_LOAD}: the largest load at which every limit holds"
     elif name == "suggested":
         hint = f"{MODEL_FIELDS[name].description}; a line each, such as max_num_seqs=64, quantization=int8."
         hint = hint[:1].upper() + hint[1:]

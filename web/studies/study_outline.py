@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import GOODPUT
+from controlplane.contract.bodies.knob_schema import MAX_LOAD, OF_LIMITS
 from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
@@ -27,7 +27,8 @@ def does(study: StudyCreate) -> list[str]:
     pairs = heats if study.finalists > 1 else f"Runs pairs of the best and what the pool runs {again}"
     said = [
         f"Replays the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic{rate} to a trial node, "
-        f"at most {study.trial_requests} requests a trial",
+        f"at most {study.trial_requests} requests a {'trial' if study.replays == 1 else 'replay'}",
+        f"Replays it up to {study.replays} times a trial, each time at another rate" if study.replays > 1 else "",
         f"Tries at most {study.max_trials} configurations in at most {length_words(study.max_duration_s)}, "
         f"for {_objective(study)}",
         f"Searches {_space(study.space)}",
@@ -86,11 +87,13 @@ def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:
 
 
 def _objective(study: StudyCreate) -> str:
-    if study.objective != GOODPUT:
+    if study.objective not in OF_LIMITS:
         return f"a lower {metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
     kept = ", and its ".join(
         f"{metric_name(one.metric)} at most {length_words(one.limit_s)}" for one in study.constraints
     )
+    if study.objective == MAX_LOAD:
+        return f"the largest load that keeps {' and '.join(map(_limit, study.constraints))}"
     return f"more requests a second of which each keeps its {kept}"
 
 

@@ -86,7 +86,7 @@ def cost_of(trials: Sequence[Trial]) -> Cost:
         fresh=len(fresh),
         fresh_s=sum(trial.took_s or 0.0 for trial in fresh),
         change_s=sum(trial.change_s or 0.0 for trial in trials),
-        requests=sum(trial.measurement.requests for trial in trials if trial.measurement),
+        requests=sum(trial.measurement.replayed for trial in trials if trial.measurement),
     )
 
 

@@ -8,6 +8,7 @@ import typer
 from controlplane.client import Client
 from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.bodies.studies import Study, Trial, TrialState
+from controlplane.contract.carried_text import carried_text
 from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.document_file import read_document
 from controlplane.terminal.output.printing import (
@@ -56,10 +57,17 @@ def _state(trial: Trial) -> str:
     return trial.error or trial.ended_early or ("holds the limits" if trial.feasible else "breaks a limit")
 
 
+def _objective(trial: Trial) -> str:
+    if trial.objective_s is None:
+        return "-"
+    carried = trial.measurement.carried if trial.measurement is not None else None
+    return duration_text(trial.objective_s) + (f", {carried_text(carried)}" if carried else "")
+
+
 TRIALS: Columns[Trial] = {
     "trial": lambda trial: str(trial.number),
     "kind": lambda trial: trial.kind,
-    "objective": lambda trial: "-" if trial.objective_s is None else duration_text(trial.objective_s),
+    "objective": _objective,
     "state": _state,
     "node": lambda trial: trial.node or "-",
     "knobs": lambda trial: labels_text({name: str(value) for name, value in trial.knobs.items()}),
@@ -103,7 +111,7 @@ def start(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
     objective: Annotated[
-        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput: what keeps the limits.")
+        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput, or max_load: what keeps the limits.")
     ] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, NAMES, ONE_OBJECTIVE
+from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, NAMES, OF_LIMITS, ONE_OBJECTIVE
 from controlplane.contract.bodies.slo import Limit
 
 
@@ -51,6 +51,7 @@ _ONE_FORM: dict[str, Any] = {
 
 
 TIME_PER_GOOD = "time per good request"
+TIME_PER_CARRIED = "time per request at the largest load"
 
 
 class KnobRange(BaseModel):
@@ -75,6 +76,7 @@ class StudyCreate(BaseModel):
     """A wanted study. Objective: minimise `objective` at `objective_q`, where `constraints` must hold; or `goodput`,
     the requests a second that keep each of `constraints`, which the winner shall then serve more of. A request keeps a
     limit where its own value does (of `itl`, which has many values, their quantile `q`); one that is lost keeps none.
+    Or `max_load`, the largest load at which each of `constraints` holds, which is sought by several replays a trial.
 
     The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed).
     """
@@ -83,14 +85,16 @@ class StudyCreate(BaseModel):
     objective: str = Field(
         default="e2e",
         json_schema_extra=ONE_OBJECTIVE,
-        description="the histogram to make faster, by its short name, as a replay's client sees it; or `goodput`",
+        description="the histogram to make faster, by its short name, as a replay's client sees it; or `goodput`, or "
+        "`max_load`",
     )
     objective_q: float = Field(
-        default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1; `goodput` has none"
+        default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1; `goodput` and `max_load` have none"
     )
     constraints: list[Limit] = Field(
         default=[],
-        description="limits that a winner must hold; with `goodput` those that make a request good, one at least",
+        description="limits that a winner must hold; with `goodput` those that make a request good, with `max_load` "
+        "those that a load must keep, one at least",
     )
     max_lost_share: float = Field(
         default=0.02, gt=0, lt=1, description="share of requests that a winner may lose: refused, failed or cut short"
@@ -124,6 +128,12 @@ class StudyCreate(BaseModel):
         default=600, ge=10, le=7 * 86400, description="seconds to take at most, changes of configuration included"
     )
     trial_requests: int = Field(default=40, ge=5, le=100000, description="requests replayed for a trial at most")
+    load_replays: int = Field(
+        default=7,
+        ge=4,
+        le=32,
+        description="replays of a trial at most, each at another load, where the objective is `max_load`",
+    )
     finalists: int = Field(
         default=3, ge=1, le=8, description="configurations that run heats on fresh traffic for the last place"
     )
@@ -144,12 +154,54 @@ class StudyCreate(BaseModel):
     @property
     def aim(self) -> str:
         """What it makes less, in words: "e2e p95"; all objectives are seconds."""
-        return TIME_PER_GOOD if self.objective == GOODPUT else f"{self.objective} p{100 * self.objective_q:.6g}"
+        told = {GOODPUT: TIME_PER_GOOD, MAX_LOAD: TIME_PER_CARRIED}
+        return told.get(self.objective, f"{self.objective} p{100 * self.objective_q:.6g}")
 
     @property
     def held(self) -> list[Limit]:
-        """The constraints that are limits of quantiles."""
-        return [] if self.objective == GOODPUT else self.constraints
+        """The constraints that are limits of quantiles, beside the objective."""
+        return [] if self.objective in OF_LIMITS else self.constraints
+
+    @property
+    def replays(self) -> int:
+        """Of one trial, at most."""
+        return self.load_replays if self.objective == MAX_LOAD else 1
+
+
+class Carries(BaseModel):
+    """The largest load that keeps the limits, in times of the captured one, with its 95 % interval."""
+
+    load: float = Field(ge=0, description="times the captured load; 0: the least that was tried breaks a limit")
+    low: float = Field(ge=0, description="the interval's lower end")
+    high: float | None = Field(
+        default=None, description="the interval's upper end; null: no load was shown to be too much"
+    )
+    at_least: bool = Field(
+        default=False, description="whether every load that was tried kept the limits: it carries that much or more"
+    )
+
+
+class LoadReplay(BaseModel):
+    """One replay at one load."""
+
+    load: float = Field(gt=0, description="times the captured load")
+    requests: int = Field(description="requests replayed")
+    violations: dict[str, float] = Field(
+        description="relative excess over each limit by `metric:q`; 0 or less: held. None is told as more than 3"
+    )
+    ended_early: bool = Field(default=False, description="whether a limit's double could no longer be kept")
+
+
+class CarriedLoad(Carries):
+    """What the replays of one trial have found, by an isotonic fit of each limit's excess in the load."""
+
+    limit: str | None = Field(default=None, description="the limit that is broken first; null: none was")
+    request_s: float = Field(
+        gt=0,
+        description="seconds per request at that load: what such a study makes less. Where even the least load broke a "
+        "limit, as if half of it were carried",
+    )
+    replays: list[LoadReplay] = Field(description="in their order")
 
 
 class Measurement(BaseModel):
@@ -166,6 +218,16 @@ class Measurement(BaseModel):
     span_s: float | None = Field(
         default=None, description="seconds from the first request's time to the last one's; null where nobody kept it"
     )
+    carried: CarriedLoad | None = Field(
+        default=None,
+        description="the largest load within the limits, where the study seeks that; all else is then of the replay at "
+        "the largest load that was not above it",
+    )
+
+    @property
+    def replayed(self) -> int:
+        """Requests of all its replays."""
+        return self.requests if self.carried is None else sum(one.requests for one in self.carried.replays)
 
     @property
     def good_s(self) -> float | None:
@@ -264,6 +326,10 @@ class StudyResult(BaseModel):
     default: dict[str, Any] = Field(description="knobs of the pool's revision when the study was claimed")
     winner_objective_s: float | None = Field(default=None, description="the winner's objective, seconds")
     default_objective_s: float | None = Field(default=None, description="the default's objective, seconds")
+    winner_carries: Carries | None = Field(
+        default=None, description="the largest load of the winner, where the study seeks that"
+    )
+    default_carries: Carries | None = Field(default=None, description="that of the default")
     improvement: float | None = Field(default=None, description="1 - winner / default of the objective")
     interval: tuple[float, float] | None = Field(
         default=None, description="the improvement's 95 % interval over the repeats"

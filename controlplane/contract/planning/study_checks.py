@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, OBJECTIVES, REPLAYED
+from controlplane.contract.bodies.knob_schema import MAX_LOAD, OBJECTIVES, OF_LIMITS, REPLAYED
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
@@ -22,10 +22,10 @@ def check_spec(spec: StudyCreate) -> None:
     check_replayed(spec.objective, "objective", OBJECTIVES)
     for place, limit in enumerate(spec.constraints):
         check_replayed(limit.metric, f"constraints[{place}].metric")
-    if spec.objective == GOODPUT and not spec.constraints:
+    if spec.objective in OF_LIMITS and not spec.constraints:
+        seeks = "is the load that keeps limits" if spec.objective == MAX_LOAD else "counts requests that keep limits"
         raise BadRequest(
-            "constraints: goodput counts requests that keep limits, and none is given; say one, such as ttft at 0.95 "
-            "of at most 1 s",
+            f"constraints: {spec.objective} {seeks}, and none is given; say one, such as ttft at 0.95 of at most 1 s",
             field="constraints",
         )
     for place, knobs in enumerate(spec.suggested):

@@ -97,6 +97,7 @@ def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
         ({"objective": "requests"}, BadRequest, "objective"),
         ({"objective": "queue"}, BadRequest, "objective"),
         ({"objective": "goodput"}, BadRequest, "constraints"),
+        ({"objective": "max_load"}, BadRequest, "constraints"),
         ({"constraints": [Limit(metric="prefill", q=0.9, limit_s=1)]}, BadRequest, "constraints[0].metric"),
         ({"constraints": [Limit(metric="tttft", q=0.9, limit_s=1)]}, BadRequest, "constraints[0].metric"),
         ({"space": {"max_seqs": KnobRange(minimum=1, maximum=2)}}, UnknownKnob, "space.max_seqs"),

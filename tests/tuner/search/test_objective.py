@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Measurement, StudyCreate
+from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate
 from tuner.search.objective import (
     Assessment,
     assess,
@@ -126,3 +126,12 @@ def test_goodput_is_the_time_per_good_request_and_its_limits_bind_no_quantile() 
     assert needed_quantiles(spec) == [("ttft", 0.95)]
     none, one = (assess(busy.model_copy(update={"good": good}), spec).objective_s for good in (0, 1))
     assert none == 2 * (one or 0), "bad, and yet a figure"
+
+
+def test_the_largest_load_is_the_time_per_request_that_it_carries() -> None:
+    spec = StudyCreate(pool="p", objective="max_load", constraints=[Limit(metric="ttft", q=0.95, limit_s=0.5)])
+    carried = CarriedLoad(load=2.0, low=1.0, high=3.0, request_s=0.25, replays=[])
+    found = _measured(1, 3).model_copy(update={"carried": carried})
+    assert assess(found, spec) == Assessment(0.25, {"errors": -1.0})
+    assert assess(_measured(1, 3), spec).objective_s is None
+    assert needed_quantiles(spec) == [("ttft", 0.95)] and not good_by(spec)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
+from controlplane.contract.bodies.studies import Carries, StudyCreate, StudyVerdict
 from controlplane.contract.knobs import EngineConfig
 from tuner.study.paired_test import Improvement
-from tuner.study.study_text import changes, summary_of
+from tuner.study.study_text import carries_text, changes, summary_of
 
 SCHEDULE = ((1, 4), (8, 0))
 
@@ -22,6 +22,24 @@ def test_only_what_differs_is_told_in_the_order_of_the_knobs() -> None:
 def test_a_schedule_as_it_came_over_the_wire_is_the_same_schedule() -> None:
     ours: dict[str, Any] = {"num_speculative_tokens": SCHEDULE, "quantization": "none"}
     assert changes(ours | {"num_speculative_tokens": [list(pair) for pair in SCHEDULE]}, ours) == "nothing"
+
+
+def test_the_largest_load_is_told_with_its_interval_within_its_limits() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    spec = StudyCreate(pool="p", objective="max_load", constraints=limits)
+    ours, winner = EngineConfig().knobs(), EngineConfig(max_num_seqs=8).knobs()
+    loads = Carries(load=2.4, low=2.1, high=2.7), Carries(load=1.9, low=1.8, high=2.0)
+    told = summary_of(spec, StudyVerdict.BETTER, winner, ours, Improvement(0.2, 0.1, 0.5, 5), {}, carries=loads)
+    assert told.startswith("the largest load rises by 25.0 % (11.1 % to 100.0 %, 95 %, 5 interleaved pairs")
+    assert told.endswith(
+        "it carries 2.4 times the captured load (2.1 to 2.7), within ttft p95 <= 500 ms, the default 1.9 times the "
+        "captured load (1.8 to 2)."
+    )
+    kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, ours, Improvement(-0.25, -1, 0.5, 5), {}, carries=loads)
+    assert "raises the largest load by -20.0 %" in kept and "zero. It carries 2.4 times" in kept
+    assert carries_text(spec, None, loads[1]) == (
+        "the default carries 1.9 times the captured load (1.8 to 2), within ttft p95 <= 500 ms"
+    )
 
 
 def test_goodput_is_told_as_the_rate_that_it_is() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate
 from tuner.study.remeasure import HEATS
 from tuner.study.time_plan import CAUTION, LONGEST_SPAN_S, OVERHEAD_S, SHORTEST_SPAN_S, TimePlan
@@ -33,6 +34,18 @@ def test_a_span_leaves_room_for_trials_heats_and_pairs() -> None:
     assert alone.span_s > found.span_s
     assert plan(max_duration_s=10)[0].span_s == SHORTEST_SPAN_S
     assert plan(max_duration_s=600_000)[0].span_s == LONGEST_SPAN_S
+
+
+def test_the_replays_of_a_trial_share_its_time() -> None:
+    wanted = {"max_duration_s": 3000, "finalists": 1, "finalist_repeats": 3}
+    limits = [Limit(metric="ttft", q=0.95, limit_s=1)]
+    spec = StudyCreate.model_validate(
+        {"pool": "p", "objective": "max_load", "constraints": limits, "load_replays": 5, **wanted}
+    )
+    found = TimePlan(spec, clock=Clock())
+    assert 5 * (12 + 2 * 3) * (found.span_s + OVERHEAD_S) == pytest.approx(3000)
+    assert found.usual_s == pytest.approx(5 * (found.span_s + OVERHEAD_S)), "before any was measured"
+    assert plan(**wanted)[0].span_s > found.span_s
 
 
 def test_what_is_kept_back_follows_the_runs() -> None:

@@ -228,6 +228,65 @@ def test_what_serves_more_good_requests_at_twice_the_load_is_found(service: Stud
     assert proposed["objective"] is None and proposed["limits"][0]["limit_s"] == 0.05
 
 
+@pytest.fixture
+def queued(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Replays end at once; requests queue for a server that works on one prompt after another. The rates at which they
+    came, replay by replay."""
+    engine, rates = service.engine, []
+
+    def run(_: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], **how: Any) -> ReplayResult:
+        timings, free = [], 0.0
+        for index, (request, text) in enumerate(zip(workload.requests, texts, strict=True)):
+            arrival = request.timestamp / 1000
+            free = max(free, arrival) + engine.prefill(engine, len(text))
+            timing = RequestTiming(index, arrival, ttft_s=free - arrival, e2e_s=free - arrival, output_tokens=1)
+            timings.append(timing)
+        if how.get("bounds"):
+            rates.append(len(timings) / max(timings[-1].scheduled_s, 1e-9))
+        return ReplayResult(timings, 0.7, 0.0, samples=pool_samples(timings))
+
+    monkeypatch.setattr(TrialNode, "run", run)
+    for bound in ("SHORTEST_SPAN_S", "LONGEST_SPAN_S"):
+        monkeypatch.setattr(f"tuner.study.time_plan.{bound}", 4.0)
+    return rates
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {
+            "objective": "max_load",
+            "constraints": [Limit(metric="ttft", q=0.95, limit_s=0.5)],
+            "trial_requests": 40,
+            "load_replays": 6,
+        }
+    ],
+    indirect=True,
+)
+def test_what_carries_a_larger_load_is_found_and_both_loads_are_told(
+    service: StudyService, queued: list[float]
+) -> None:
+    _work(service)
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.BETTER, (service.study.error, result)
+    default, winner = result.default_carries, result.winner_carries
+    assert default is not None and winner is not None and winner.load > 2 * default.load
+    assert result.summary.startswith("the largest load rises by")
+    assert f"it carries {winner.load:.3g} times the captured load (" in result.summary
+    assert "within ttft p95 <= 500 ms, the default " in result.summary
+    for trial in service.trials:
+        assert trial.measurement is not None and trial.measurement.carried is not None
+        carried = trial.measurement.carried
+        assert len(carried.replays) <= 6 and trial.objective_s == carried.request_s
+        assert carried.low <= carried.load and trial.violations.keys() == {"errors"}
+    assert len(queued) == sum(len(trial.measurement.carried.replays) for trial in service.trials)  # type: ignore[union-attr]
+    pairs = [trial for trial in service.trials if trial.order.pair == 0]
+    first = [trial.measurement.carried.replays[0].load for trial in pairs]  # type: ignore[union-attr]
+    assert first[0] == first[1] != 1.0, "both arms of a pair begin at the same load, which is no other pair's"
+    (proposed,) = service.rollouts
+    assert (proposed["objective"], proposed["levels"]) == (None, {"ttft": [0.95]})
+
+
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:
     with Client(service.url, service.token) as client:
         worker = Worker(client, "w", heartbeat_s=0.2)

@@ -47,6 +47,14 @@ def test_goodput_is_what_keeps_every_limit_at_the_load_that_was_asked_for() -> N
     assert keeps(study)[0] == "at most 2 % of its requests lost"
 
 
+def test_the_largest_load_is_sought_by_several_replays_a_trial() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=1), Limit(metric="itl", q=0.99, limit_s=0.2)]
+    said = does(StudyCreate(pool="chat", objective="max_load", constraints=limits, load_replays=9))
+    assert said[0].endswith("at most 40 requests a replay")
+    assert said[1] == "Replays it up to 9 times a trial, each time at another rate"
+    assert said[2].endswith("for the largest load that keeps TTFT p95 at most 1s and ITL p99 at most 200ms")
+
+
 def test_what_a_winner_must_hold() -> None:
     study = StudyCreate(pool="chat", constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)])
     assert keeps(study)[:2] == ["ITL p99 at most 200ms", "at most 2 % of its requests lost"]

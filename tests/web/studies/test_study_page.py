@@ -10,6 +10,9 @@ import pytest
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
+    CarriedLoad,
+    Carries,
+    Measurement,
     RandomSearch,
     Study,
     StudyCreate,
@@ -127,6 +130,27 @@ def test_goodput_is_told_as_a_rate_beside_the_time_that_was_compared() -> None:
     assert "time per good request, mean" in shown
     assert "time per good request" in rendered("studies", SEARCH, spec=spec)
     assert "Goodput" not in rendered("study", SEARCH)
+
+
+def test_the_largest_load_is_told_of_both_within_its_limits_and_of_each_trial() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    spec = StudyCreate(pool="chat", objective="max_load", constraints=limits)
+    winner, default = Carries(load=2.4, low=2.1, high=2.7), Carries(load=1.6, low=1.5)
+    result = RESULT.model_copy(update={"winner_carries": winner, "default_carries": default})
+    carried = CarriedLoad(load=1.7, low=1.3, high=1.9, request_s=0.7, replays=[])
+    measured = Measurement(
+        requests=9, errors=0, duration_s=1, quantiles={}, output_tokens_per_s=1, span_s=1, carried=carried
+    )
+    tried = [SEARCH[0].model_copy(update={"measurement": measured}), *SEARCH[1:]]
+    shown = rendered("study", [*tried, *FINALISTS], result, spec=spec)
+    assert "minimise time per request at the largest load · ttft p95 ≤ 500 ms" in shown
+    assert (
+        "1.6 times the captured load (1.5 or more) by default, 2.4 times the captured load (2.1 to 2.7) with the winner, "
+        "within ttft p95 &lt;= 500 ms"
+    ) in shown
+    assert "700 ms, 1.7 times the captured load (1.3 to 1.9)" in shown
+    assert "<dt>Less time per request at the largest load</dt>" in shown
+    assert "captured load (" not in rendered("study", SEARCH)
 
 
 def test_before_the_result_nothing_has_won() -> None:

@@ -100,6 +100,12 @@ def test_goodput_wants_limits() -> None:
     assert found is not None and (found.objective, found.load, len(found.constraints)) == ("goodput", 2.0, 2)
 
 
+def test_the_largest_load_wants_limits_and_says_how_many_replays() -> None:
+    assert "none is given" in wanted_study({**SAID, "objective": "max_load"}).problems["constraints"]
+    found = wanted_study({**SAID, "objective": "max_load", "profile": "chat", "load_replays": "9"}).study
+    assert found is not None and (found.objective, found.replays, found.held) == ("max_load", 9, [])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [
