@@ -1,11 +1,13 @@
-"""Goodput, live: what a study finds for a busier day than the pool has, on real engines.
+"""Goodput and the largest load, live: what a study finds for a busier day than the pool has, on real engines.
 
     python -m benchmarks.tuner_measures.goodput_live --load 8 --runs 3
     python -m benchmarks.tuner_measures.goodput_live --load 4 --engine vllm
+    python -m benchmarks.tuner_measures.goodput_live --objective max_load --load 1 --study 900
 
 Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
-traffic), and one study of it with `objective: "goodput"`. A row a run: good requests a second by default and with the
-winner, both measured again in pairs on traffic that the search did not see, the gain with its interval, what won.
+traffic), and one study of it with `objective: "goodput"` or `"max_load"`. A row a run: good requests a second by
+default and with the winner, or the largest loads of both, measured again in pairs on traffic that the search did not
+see, the gain with its interval, what won.
 """
 
 import argparse
@@ -20,8 +22,9 @@ import httpx
 from agents.backends.vllm.doctor.installation import default_executable
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
-from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
+from controlplane.contract.carried_text import carried_text
 from controlplane.terminal.study_request import parse_limit
 from tests.processes import free_ports, wait_for
 from tuner.study.study_text import changes, more_a_second
@@ -29,8 +32,8 @@ from tuner.study.study_text import changes, more_a_second
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
 
 
-def measure(plan: Plan, limits: list[Limit], load: float, history_s: float, study_s: float) -> Study:
-    """One fleet, one study. Raises AssertionError where the fleet does not come up."""
+def measure(plan: Plan, asked: StudyCreate) -> Study:
+    """One fleet, one study of what it served in `asked.workload_s`. Raises AssertionError where it does not come up."""
     fleet = Fleet(plan)
     fleet.clear()
     try:
@@ -45,23 +48,9 @@ def measure(plan: Plan, limits: list[Limit], load: float, history_s: float, stud
                 plan.start_limit_s,
             )
             fleet.start_traffic()
-            time.sleep(history_s)
-            study = client.create_study(
-                StudyCreate(
-                    pool=POOL,
-                    objective="goodput",
-                    constraints=limits,
-                    load=load,
-                    workload_s=history_s,
-                    max_trials=10,
-                    max_duration_s=study_s,
-                    trial_requests=120,
-                    finalist_repeats=6,
-                    seed=plan.seed,
-                    propose_rollout=False,
-                )
-            )
-            wait_for("the study ends", lambda: client.study(study.id).state in ENDED, study_s + 120)
+            time.sleep(asked.workload_s)
+            study = client.create_study(asked)
+            wait_for("the study ends", lambda: client.study(study.id).state in ENDED, asked.max_duration_s + 120)
             return client.study(study.id)
     finally:
         fleet.stop()
@@ -72,6 +61,9 @@ def row(number: int, study: Study) -> str:
     if result is None:
         return f"| {number} | {study.state}: {study.error} | | | | |"
     default, winner = (rate(value) for value in (result.default_objective_s, result.winner_objective_s))
+    if result.default_carries is not None:
+        default = carried_text(result.default_carries)
+        winner = "-" if result.winner_carries is None else carried_text(result.winner_carries)
     changed = "-" if result.winner is None else changes(result.winner, result.default)
     return f"| {number} | {result.verdict} | {default} | {winner} | {gain(result)} | {changed} |"
 
@@ -97,13 +89,18 @@ def main() -> None:
     options.add_argument("--history", type=float, default=120.0, help="seconds of traffic that are captured")
     options.add_argument("--study", type=float, default=300.0, help="seconds that the study may take")
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--objective", choices=OF_LIMITS, default="goodput")
+    options.add_argument("--trials", type=int, default=10)
+    options.add_argument("--pairs", type=int, default=6)
     wanted = options.parse_args()
     limits = [parse_limit(text) for text in wanted.limit or ["ttft:0.95<=0.2", "e2e:0.95<=0.5"]]
     told = ", ".join(f"{limit.metric} at most {limit.limit_s:g} s" for limit in limits)
     versions = f"seeds from {wanted.seed}, python {platform.python_version()}"
-    print(f"{wanted.engine}, load {wanted.load:g}, good: {told}; {versions}")
+    print(f"{wanted.engine}, load {wanted.load:g}, {wanted.objective}: {told}; {versions}")
     print(
-        "| run | verdict | good a second by default | with the winner | more | what changes |\n" + 6 * "|---" + "|",
+        "| run | verdict | good a second, or load, by default | with the winner | more | what changes |\n"
+        + 6 * "|---"
+        + "|",
         flush=True,
     )
     for number in range(wanted.runs):
@@ -112,7 +109,20 @@ def main() -> None:
             usual = Plan() if wanted.engine == "embedded" else Plan.on_vllm(default_executable().absolute())
             usual = replace(usual, port=service, engine_ports=(first, second), trial_port=trial)
             plan = replace(usual, data_dir=Path(folder) / "data", seed=wanted.seed + number)
-            study = measure(plan, limits, wanted.load, wanted.history, wanted.study)
+            asked = StudyCreate(
+                pool=POOL,
+                objective=wanted.objective,
+                constraints=limits,
+                load=wanted.load,
+                workload_s=wanted.history,
+                max_trials=wanted.trials,
+                max_duration_s=wanted.study,
+                trial_requests=120,
+                finalist_repeats=wanted.pairs,
+                seed=plan.seed,
+                propose_rollout=False,
+            )
+            study = measure(plan, asked)
         print(row(number + 1, study), flush=True)
 
 

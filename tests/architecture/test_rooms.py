@@ -56,6 +56,7 @@ FACES = {
     "controlplane/contract": {
         "bearer",
         "byte_text",
+        "carried_text",
         "clock",
         "duration_text",
         "engine_address",

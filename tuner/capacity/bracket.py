@@ -24,7 +24,7 @@ def first_load(heat: int | None) -> float:
     them evens out; both arms of a pair begin at the same. `heat`: None for the search."""
     if heat is None:
         return 1.0
-    return 2.0 ** (((heat + 1) * _GOLDEN) % 1.0 - 0.5)
+    return math.exp2(((heat + 1) * _GOLDEN) % 1.0 - 0.5)
 
 
 def next_load(fit: MonotoneFit) -> float | None:

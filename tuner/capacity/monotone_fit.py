@@ -64,7 +64,7 @@ class MonotoneFit:
             return math.inf
         worst = self.worst
         below, above = float(worst[self.kept - 1]), float(worst[self.kept])
-        return low * (high / low) ** (-below / (above - below))
+        return low * math.exp(math.log(high / low) * -below / (above - below))
 
     @property
     def broken_first(self) -> str | None:

@@ -274,15 +274,16 @@ def test_what_carries_a_larger_load_is_found_and_both_loads_are_told(
     assert result.summary.startswith("the largest load rises by")
     assert f"it carries {winner.load:.3g} times the captured load (" in result.summary
     assert "within ttft p95 <= 500 ms, the default " in result.summary
+    told = {trial.number: trial.measurement.carried for trial in service.trials if trial.measurement is not None}
     for trial in service.trials:
-        assert trial.measurement is not None and trial.measurement.carried is not None
-        carried = trial.measurement.carried
+        carried = told[trial.number]
+        assert carried is not None
         assert len(carried.replays) <= 6 and trial.objective_s == carried.request_s
         assert carried.low <= carried.load and trial.violations.keys() == {"errors"}
-    assert len(queued) == sum(len(trial.measurement.carried.replays) for trial in service.trials)  # type: ignore[union-attr]
-    pairs = [trial for trial in service.trials if trial.order.pair == 0]
-    first = [trial.measurement.carried.replays[0].load for trial in pairs]  # type: ignore[union-attr]
-    assert first[0] == first[1] != 1.0, "both arms of a pair begin at the same load, which is no other pair's"
+    assert len(queued) == sum(len(carried.replays) for carried in told.values() if carried is not None)
+    first = [told[trial.number] for trial in service.trials if trial.order.pair == 0]
+    starts = {carried.replays[0].load for carried in first if carried is not None}
+    assert len(first) == 2 and len(starts) == 1 and starts != {1.0}, "both arms of a pair begin at the same load"
     (proposed,) = service.rollouts
     assert (proposed["objective"], proposed["levels"]) == (None, {"ttft": [0.95]})
 

@@ -145,8 +145,8 @@ def test_the_largest_load_is_told_of_both_within_its_limits_and_of_each_trial() 
     shown = rendered("study", [*tried, *FINALISTS], result, spec=spec)
     assert "minimise time per request at the largest load · ttft p95 ≤ 500 ms" in shown
     assert (
-        "1.6 times the captured load (1.5 or more) by default, 2.4 times the captured load (2.1 to 2.7) with the winner, "
-        "within ttft p95 &lt;= 500 ms"
+        "1.6 times the captured load (1.5 or more) by default, "
+        "2.4 times the captured load (2.1 to 2.7) with the winner, within ttft p95 &lt;= 500 ms"
     ) in shown
     assert "700 ms, 1.7 times the captured load (1.3 to 1.9)" in shown
     assert "<dt>Less time per request at the largest load</dt>" in shown
