@@ -33,12 +33,14 @@ from agents.backends.vllm.attached import AttachedVllm
 from agents.backends.vllm.managed import ManagedVllm
 from agents.backends.vllm.node_file import load_node_file
 from agents.host.gpu import Gpus
+from agents.host.hardware import hardware_labels
 from agents.host.host_sampler import Sampler
 from agents.host.neighbours import Neighbours, default_folder
 from agents.host.watch import HostWatch
 from controlplane.client.named_proxy import authorities, proxy_for
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.contract.reports import node_labels
 from controlplane.contract.reports.engine_event import Hello
 from controlplane.serving import service_manager
 from controlplane.serving.tls import ClientTls
@@ -70,6 +72,7 @@ class Agent:
         self._hello: Hello | None = None
         self._engine = EngineHealth(False, "not reached yet")
         self._effective: EffectiveConfig | None = None
+        self._hardware: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def stop(self) -> None:
@@ -135,12 +138,20 @@ class Agent:
         neighbours = Neighbours(
             settings.host_dir or default_folder(), settings.pool if settings.role == "serving" else None
         )
-        sampler = Sampler(self._backend.url, neighbours, known=self._backend.processes, gpus=Gpus())
+        gpus = Gpus()
+        if settings.host_metrics:
+            self._hardware = await asyncio.to_thread(hardware_labels, gpus)
+        sampler = Sampler(self._backend.url, neighbours, known=self._backend.processes, gpus=gpus)
         host = HostWatch(sampler, settings.report_window_s)
         collector = Collector(
             self._backend,
             spool,
-            NodeIdentity(settings.node, settings.pool, settings.region, trial=settings.role == "trial"),
+            NodeIdentity(
+                settings.node,
+                settings.pool,
+                settings.node_labels.get(node_labels.REGION, ""),
+                trial=settings.role == "trial",
+            ),
             enrolling.result(),
             interval_s=settings.report_interval_s,
             grace_s=settings.report_grace_s,
@@ -228,6 +239,7 @@ class Agent:
             model=hello["model"] if hello else "",
             engine_process=hello.get("process", "") if hello else "",
             engine_version=hello.get("version", "") if hello else "",
+            labels={**self._hardware, **settings.node_labels},
             engine=self._engine,
             spool=EngineHealth(not detail, detail),
             spool_status=f"{depth} reports waiting" + (f", {shipper.last_error}" if shipper.last_error else ""),

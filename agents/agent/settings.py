@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from controlplane.client.named_proxy import checked_proxy
 from controlplane.contract.errors import BadSettings
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.reports import node_labels
 from controlplane.serving.tls import ClientFiles
-from controlplane.terminal.setting_values import Bytes
+from controlplane.terminal.setting_values import Bytes, Pairs
 
 NAME_PATTERN = r"^[A-Za-z0-9._:-]+$"
 
@@ -26,6 +27,9 @@ class AgentSettings(BaseModel):
         default="serving", description="Serves production traffic, or the tuner's trials."
     )
     region: str = Field(default="", max_length=64, description="A region label on every metric, none when empty.")
+    labels: Pairs = Field(
+        default={}, description="Labels that selectors choose nodes by: region, zone, host-type, or your own."
+    )
     backend: Literal["embedded", "vllm"] = Field(default="embedded", description="The kind of engine beside the agent.")
     vllm_dir: Path | None = Field(
         default=None,
@@ -120,12 +124,35 @@ class AgentSettings(BaseModel):
         parsed_headers(value)
         return value
 
+    @field_validator("region")
+    @classmethod
+    def _check_region(cls, value: str) -> str:
+        problem = node_labels.problem_of(node_labels.REGION, value) if value else None
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _check_labels(cls, value: dict[str, str]) -> dict[str, str]:
+        problem = node_labels.problem_of_all(value)
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
     @field_validator("report_window_s")
     @classmethod
     def _check_window(cls, value: float) -> float:
         if value % WINDOW_S:
             raise ValueError(f"wants a multiple of {WINDOW_S:g}")
         return value
+
+    @model_validator(mode="after")
+    def _check_one_region(self) -> "AgentSettings":
+        labelled = self.labels.get(node_labels.REGION, self.region)
+        if self.region and labelled != self.region:
+            raise ValueError(f"region is {self.region!r} and the label region {labelled!r}: a node is in one of them")
+        return self
 
     @model_validator(mode="after")
     def _check_interval(self) -> "AgentSettings":
@@ -158,6 +185,11 @@ class AgentSettings(BaseModel):
         if self.vllm_node_file is not None and (self.backend != "vllm" or self.vllm_dir is not None):
             raise ValueError("vllm_node_file wants backend vllm and no vllm_dir: the agent makes that folder itself")
         return self
+
+    @property
+    def node_labels(self) -> dict[str, str]:
+        """The labels that were given, the region among them."""
+        return {**self.labels, **({node_labels.REGION: self.region} if self.region else {})}
 
     @property
     def client_files(self) -> ClientFiles:

@@ -51,6 +51,14 @@ class Gpus:
             found[metrics.GPU_OTHER_UTILIZATION] = max(others)
         return found
 
+    def name(self) -> str:
+        """What the machine's GPUs are, such as "NVIDIA H100 80GB HBM3"; empty without one, or where they differ."""
+        if not self._begun():
+            return ""
+        names = {self._ask("nvmlDeviceGetName", handle) for handle in self._handles}
+        found = names.pop() if len(names) == 1 else None
+        return found.decode(errors="replace") if isinstance(found, bytes) else found or ""
+
     def _begun(self) -> bool:
         if self._absent or self._nvml is not None:
             return not self._absent

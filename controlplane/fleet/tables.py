@@ -45,6 +45,7 @@ class NodeRow(SQLModel, table=True):
     agent_version: str | None = None
     engine_process: str = ""  # "SOURCE:ID", as its agent names it; empty until it has.
     engine_version: str = ""
+    labels: dict[str, str] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
     override_revision: int | None = Field(default=None, foreign_key="revision.number")
     cache_reset: int = 0  # How many times its prefix cache was to be emptied.
     instance_uid: str | None = Field(default=None, index=True)  # Of the agent process, hexadecimal.

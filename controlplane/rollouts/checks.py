@@ -1,19 +1,24 @@
 """What a wanted rollout must say. Each error names the field. Reads the registry, writes nothing."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from sqlmodel import Session
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.knob_schema import HISTOGRAMS, MOST_LEVELS
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.changes.label_selector import parsed
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
+from controlplane.contract.reports.node_labels import SAID_BY_NODE
 from controlplane.fleet import store as fleet
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.validation.checker import refuse_unfit
 
 LONGEST_S = 30 * 86400.0
+MOST_SHOWN = 8
+"""Labels, and values of one, that an error shows."""
 
 
 def check_rollout(session: Session, spec: RolloutCreate) -> None:
@@ -33,8 +38,53 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     revision = known_revision(session, spec.revision)
     if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+    check_chosen(spec, policies.tellable(session, spec.pool))
     check_differs(session, spec)
     refuse_unfit(spec, revision, policies.tellable(session, spec.pool))
+
+
+def check_chosen(spec: RolloutCreate, nodes: Sequence[NodeView]) -> None:
+    """What a rollout itself says of labels has to be there. Not so of a take-back: labels never hold one up."""
+    if spec.takes_back is not None or spec.emergency:
+        return
+    labels = [node.selectable for node in nodes]
+    selector = parsed(spec.canary_selector)
+    if not any(selector.matches(one) for one in labels):
+        raise BadRequest(
+            f"canary_selector: no serving node of pool {spec.pool!r} matches {selector}; its nodes have "
+            f"{_labels_text(nodes)}",
+            field="canary_selector",
+        )
+    if spec.wave_by and not any(spec.wave_by in one for one in labels):
+        raise BadRequest(
+            f"wave_by: no serving node of pool {spec.pool!r} has a label {spec.wave_by!r}; its nodes have "
+            f"{_labels_text(nodes)}",
+            field="wave_by",
+        )
+    values = {one[spec.wave_by] for one in labels if spec.wave_by in one}
+    for place, value in enumerate(spec.wave_order):
+        field = f"wave_order[{place}]"
+        if value not in values:
+            raise BadRequest(
+                f"{field}: no serving node of pool {spec.pool!r} has {spec.wave_by}={value}, {nearest(value, sorted(values))}",
+                field=field,
+            )
+        if value in spec.wave_order[:place]:
+            raise BadRequest(f"{field}: {value!r} is named twice", field=field)
+
+
+def _labels_text(nodes: Sequence[NodeView]) -> str:
+    """Each label with its values: "gpu=H100, region=eu-1|us-2"."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        for name, value in node.labels.items():
+            found.setdefault(name, set()).add(value)
+    said = [
+        f"{name}={'|'.join(sorted(found[name])[:MOST_SHOWN])}{'|...' * (len(found[name]) > MOST_SHOWN)}"
+        for name in sorted(found)[:MOST_SHOWN]
+    ]
+    more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+    return (", ".join(said) or "no labels") + more + f", and {', '.join(SAID_BY_NODE)}"
 
 
 def known_revision(session: Session, number: int) -> Revision:

@@ -25,7 +25,7 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
 from controlplane.rollouts.decision import Facts, Gate
-from controlplane.rollouts.facts import drawn, labels, node_fact, runs
+from controlplane.rollouts.facts import drawn, groups_of, labels, node_fact, placed, runs
 from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
@@ -33,7 +33,7 @@ from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
 from controlplane.rollouts.judging.served import Outcomes
 from controlplane.rollouts.policies import store as policies
-from controlplane.rollouts.stages import sizes
+from controlplane.rollouts.stages import grouped, sizes
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.validation.node_findings import findings
 from controlplane.rollouts.view import state_of
@@ -178,7 +178,9 @@ class RolloutController:
         assert row.started_at is not None
         plan = plan_of(state.spec)
         assert plan is not None  # An emergency has no phase JUDGING.
-        waves = len(sizes(state.spec, len(seen.views)))
+        groups = groups_of(seen.views, state.spec, row.node_groups)
+        order = grouped(groups, row.told_nodes, state.spec.wave_order, len(row.canary_nodes))
+        waves = len(sizes(state.spec, order))
         beside, told = self._nodes(seen)
         judge = Judge.start(
             plan,
@@ -286,8 +288,9 @@ def _facts(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Facts:
     validating = state.phase is RolloutPhase.VALIDATING
     # A canary is drawn; later waves go by name.
     views = drawn(seen.views, row.id or 0) if validating else seen.views
+    facts = [node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views]
     return Facts(
-        nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views),
+        nodes=tuple(placed(facts, views, state.spec, row.node_groups)),
         judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
         harmless=said.get("harmless", True),
         decides=needed_s is not None and needed_s <= left_s,

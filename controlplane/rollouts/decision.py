@@ -19,6 +19,8 @@ class NodeFact:
     runs_previous: bool = False
     error: str | None = None  # Its agent could not apply what it should run now.
     health_detail: str = ""
+    group: str = ""  # The value of the label that waves go by; empty: it has none, or they go by none.
+    may_be_canary: bool = True  # The rollout's selector matches it.
     lost_s: float = 0.0  # How long it has been disconnected, or connected without running the new revision.
 
 

@@ -3,17 +3,21 @@
 Guarantee: nothing is left behind, in rows or in the ledger, and no agent is poked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlmodel import Session
 
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutForecast
 from controlplane.contract.changes.blast_radius import BlastRadius
+from controlplane.contract.errors import Conflict
 from controlplane.fleet import store as fleet
-from controlplane.rollouts.facts import drawn
+from controlplane.rollouts import machine, store
+from controlplane.rollouts.facts import drawn, groups_of, node_fact, placed
 from controlplane.rollouts.outlook import sentences, waves_of
 from controlplane.rollouts.policies import store as policies
-from controlplane.rollouts.stages import sizes
+from controlplane.rollouts.stages import grouped
 from controlplane.rollouts.time_bounds import longest_s
 from controlplane.rollouts.validation.checker import MOST_TOLD
 from controlplane.rollouts.validation.node_findings import findings
@@ -33,17 +37,28 @@ def forecast(session: Session, act: Callable[[], Rollout], radius_of: RadiusOf) 
         savepoint.rollback()
 
 
+def _canary(spec: RolloutCreate, revision: Revision, views: Sequence[NodeView]) -> tuple[str, ...]:
+    """As it would be drawn now; none where it could not begin."""
+    if spec.emergency:
+        return ()
+    try:
+        return machine.canary_of(spec, placed([node_fact(view, revision, None) for view in views], views, spec, {}))
+    except Conflict:  # One that is only proposed; its start would say so.
+        return ()
+
+
 def _forecast(session: Session, would_be: Rollout, radius_of: RadiusOf) -> RolloutForecast:
     spec = would_be.spec
     views = policies.tellable(session, spec.pool)
-    told = would_be.told_nodes
-    if not told:  # As it would be drawn now.
-        fit = [view for view in drawn(views, would_be.id) if view.connected and view.healthy]
-        told = [view.node for view in fit[: sizes(spec, len(views))[0]]]
-    order = [*told, *(view.node for view in views if view.node not in told)]
-    waves = waves_of(spec, len(views), order)
+    revision = fleet.revision(session, spec.revision)
+    groups = groups_of(views, spec, store.row_of(session, would_be.id).node_groups)
+    told = would_be.told_nodes or list(_canary(spec, revision, drawn(views, would_be.id)))
+    order = grouped(groups, told, spec.wave_order, len(would_be.canary_nodes or told) or None)
+    places = {group: place for place, (group, _) in enumerate(order.counts)}
+    rest = sorted((node for node in groups if node not in told), key=lambda node: places[groups[node]])
+    waves = waves_of(spec, order, [*told, *rest])
     ends = [wave.nodes for wave in waves]
-    found = findings(fleet.revision(session, spec.revision).knobs.knobs(), views)
+    found = findings(revision.knobs.knobs(), views)
     return RolloutForecast(
         rollout=would_be,
         waves=waves,

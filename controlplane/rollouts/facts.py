@@ -2,12 +2,16 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.changes.label_selector import parsed
 from controlplane.contract.knobs import difference
 from controlplane.rollouts.decision import NodeFact
+from controlplane.rollouts.stages import NO_GROUP
 
 UNASSIGNED = 0
 """The revision number of an engine that was never given one."""
@@ -40,6 +44,27 @@ def node_fact(view: NodeView, new: Revision, previous: Revision | None, lost_s: 
         health_detail=view.health_detail,
         lost_s=lost_s,
     )
+
+
+def placed(
+    facts: Sequence[NodeFact], views: Sequence[NodeView], spec: RolloutCreate, known: Mapping[str, str]
+) -> list[NodeFact]:
+    """The facts of these views with the group of each, and whether it may be the canary.
+
+    known: groups that the rollout has found before, by node: a node's stays the same for it.
+    """
+    selector = parsed(spec.canary_selector)
+    groups = groups_of(views, spec, known)
+    return [
+        replace(fact, group=groups[view.node], may_be_canary=selector.matches(view.selectable))
+        for fact, view in zip(facts, views, strict=True)
+    ]
+
+
+def groups_of(views: Sequence[NodeView], spec: RolloutCreate, known: Mapping[str, str]) -> dict[str, str]:
+    """By node the value of the label that waves go by."""
+    now = {view.node: view.selectable.get(spec.wave_by, NO_GROUP) for view in views}
+    return {node: known.get(node, group) for node, group in now.items()}
 
 
 def labels(views: Sequence[NodeView], revision: Revision | None) -> list[str]:

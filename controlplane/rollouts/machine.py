@@ -10,6 +10,7 @@ Guarantees, for every sequence of facts:
 - a rollback always names the whole previous revision and takes back every node that was told otherwise;
 - nothing is promoted on WORSE or INCONCLUSIVE: a harmless canary that stays undecided is held for a person, or taken
   back where its policy says so;
+- no wave mixes nodes of two groups, nor begins another group while a connected node of those begun is not told;
 - no stage begins in a freeze window or outside the pool's hours, and none tells more than `stages.py` says;
 - the next nodes are told only when those before them were judged and have soaked: the canary beside the rest, then each
   wave, all nodes that run the revision beside the rest, and the last beside the time before. Harm takes all back.
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts.decision import (
     OPEN,
@@ -36,7 +37,7 @@ from controlplane.rollouts.decision import (
     State,
 )
 from controlplane.rollouts.node_readings import broken, facts_of, failed_of, late, names_of, not_running_new, step_s
-from controlplane.rollouts.stages import pauses_after, size_after
+from controlplane.rollouts.stages import ordered, pauses_after, size_after
 
 _BEGUN = frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING})
 _BACK = frozenset({RolloutPhase.PAUSED, RolloutPhase.ROLLING_BACK})
@@ -91,14 +92,11 @@ def _begin(state: State, nodes: Sequence[NodeFact], *, validates: bool = False) 
             "they run, or use an emergency rollout",
             field="pool",
         )
-    fit = [fact.node for fact in nodes if fact.connected and fact.healthy]
-    if not fit:
-        raise Conflict(f"pool: {spec.pool!r} has no connected, healthy serving node to be the canary", field="pool")
+    canary = canary_of(spec, nodes)
     if validates:
         return Decision(
             RolloutPhase.VALIDATING, f"revision {spec.revision} is held against each node of pool {spec.pool}"
         )
-    canary = tuple(fit[: size_after(spec, 0, len(nodes))])
     return Decision(
         RolloutPhase.CANARY,
         f"revision {spec.revision} is being given to {names_of(canary)}",
@@ -106,6 +104,22 @@ def _begin(state: State, nodes: Sequence[NodeFact], *, validates: bool = False) 
         canary_nodes=canary,
         told_nodes=canary,
     )
+
+
+def canary_of(spec: RolloutCreate, nodes: Sequence[NodeFact]) -> tuple[str, ...]:
+    """Of nodes as they are drawn: those of the first group that has some. Raises `Conflict` where there are none."""
+    fit = [fact for fact in nodes if fact.connected and fact.healthy]
+    if not fit:
+        raise Conflict(f"pool: {spec.pool!r} has no connected, healthy serving node to be the canary", field="pool")
+    chosen = [fact for fact in fit if fact.may_be_canary]
+    if not chosen:
+        raise Conflict(
+            f"canary_selector: of the {len(fit)} connected, healthy serving nodes of pool {spec.pool!r} none matches "
+            f"{spec.canary_selector}; wait for one, or choose otherwise",
+            field="canary_selector",
+        )
+    first = ordered((fact.group for fact in chosen), (), spec.wave_order)[0]
+    return tuple(fact.node for fact in chosen if fact.group == first)[: size_after(spec, 0, len(nodes))]
 
 
 # -- what follows by itself ------------------------------------------------------------------------------------------
@@ -321,9 +335,7 @@ def _stay(
 def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
     """Tell the next nodes, or end when there is none left."""
     revision = state.spec.revision
-    rest = tuple(fact.node for fact in facts.nodes if fact.connected and fact.node not in state.told_nodes)
-    if state.spec.emergency:
-        rest = ()  # Everybody was told at once, by the pool's revision.
+    rest = () if state.spec.emergency else _next_group(state, facts)  # An emergency tells everybody at once.
     if not rest and state.phase is RolloutPhase.JUDGING and not state.is_wave:
         return Decision(
             RolloutPhase.PROMOTING,
@@ -353,6 +365,15 @@ def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
         canary_nodes=state.canary_nodes,
         told_nodes=state.told_nodes + wave,
     )
+
+
+def _next_group(state: State, facts: Facts) -> tuple[str, ...]:
+    """Connected nodes that were not told, of the group that is done next; none where all were told."""
+    left = [fact for fact in facts.nodes if fact.connected and fact.node not in state.told_nodes]
+    groups = {fact.node: fact.group for fact in facts.nodes}
+    begun = [groups[node] for node in state.told_nodes if node in groups]
+    order = ordered((fact.group for fact in left), begun, state.spec.wave_order)
+    return tuple(fact.node for fact in left if fact.group == order[0])
 
 
 def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:

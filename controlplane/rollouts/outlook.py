@@ -8,24 +8,29 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.rollouts.decision import State
 from controlplane.rollouts.hooks.hook_gate import waits_text
 from controlplane.rollouts.interventions import PAUSED_BY
-from controlplane.rollouts.stages import pauses_after, size_after, sizes
+from controlplane.rollouts.stages import NO_GROUP, Groups, next_size, pauses_after, sizes
 from controlplane.rollouts.time_bounds import longest_s, waits_for_people
 
 
-def waves_of(spec: RolloutCreate, nodes: int, order: Sequence[str] = ()) -> list[Wave]:
-    """Every wave for a pool of so many nodes; `order`: the nodes in the order in which they are told."""
+def waves_of(spec: RolloutCreate, groups: Groups, order: Sequence[str] = ()) -> list[Wave]:
+    """Every wave for a pool of these nodes; `order`: their names in the order in which they are told."""
     found: list[Wave] = []
-    for size in sizes(spec, nodes) if nodes else []:
+    nodes = groups.nodes
+    for size in sizes(spec, groups) if nodes else []:
         before = found[-1].nodes if found else 0
         pauses = not spec.emergency and pauses_after(spec, size, nodes)
+        group = NO_GROUP if spec.emergency else groups.of(size)
         says = f"{size} of {nodes} nodes"
+        if spec.wave_by and not spec.emergency:
+            says += f" ({spec.wave_by} {group})" if group else f" (without a label {spec.wave_by})"
         if spec.emergency:
             says += " at once, unjudged"
         else:
             says += ", then judged" if before else " as the canary, then judged"
             says += f"; watched on for {duration_text(spec.soak_s)}" if spec.soak_s else ""
             says += "; then a person resumes" if pauses else ""
-        found.append(Wave(nodes=size, of=nodes, named=list(order[before:size]), pauses=pauses, says=says))
+        named = list(order[before:size])
+        found.append(Wave(nodes=size, of=nodes, named=named, group=group, pauses=pauses, says=says))
     return found
 
 
@@ -47,13 +52,13 @@ def held_by(state: State, asked: Sequence[HookCall]) -> str | None:
     return "; ".join(whys) or None
 
 
-def next_of(state: State, nodes: int, asked: Sequence[str] = ()) -> str:
-    """What comes next; empty for one that has ended. nodes: serving nodes of the pool, 0 before it has begun. asked:
-    hooks that have not agreed."""
+def next_of(state: State, groups: Groups, asked: Sequence[str] = ()) -> str:
+    """What comes next; empty for one that has ended. groups: serving nodes of the pool, none before it has begun.
+    asked: hooks that have not agreed."""
     if asked:
-        return f"it goes on once {' and '.join(asked)} agree{'' if len(asked) > 1 else 's'}; " + next_of(state, nodes)
+        return f"it goes on once {' and '.join(asked)} agree{'' if len(asked) > 1 else 's'}; " + next_of(state, groups)
     spec, told = state.spec, len(state.told_nodes)
-    onward = "the pool's revision changes" if told >= nodes else _more(size_after(spec, told, nodes) - told)
+    onward = "the pool's revision changes" if told >= groups.nodes else _more(next_size(spec, told, groups) - told)
     undecided = (
         "undecided, it is held for a person"
         if spec.holds and not state.is_wave

@@ -19,7 +19,7 @@ from controlplane.rollouts import machine, patience
 from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
-from controlplane.rollouts.facts import drawn, labels, node_fact
+from controlplane.rollouts.facts import drawn, groups_of, labels, node_fact, placed
 from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.policies.gates import bounded, is_named
@@ -225,7 +225,8 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
     new = fleet.revision(session, spec.revision)
     refuse_unfit(spec, new, views)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
-    facts = [node_fact(node, new, previous) for node in drawn(views, row.id or 0)]
+    in_order = drawn(views, row.id or 0)
+    facts = placed([node_fact(node, new, previous) for node in in_order], in_order, spec, {})
     decision = machine.start(state_of(row), facts, validates=validates)
     row.started_at = now
     row.control_labels = labels(views, previous)
@@ -258,6 +259,9 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
     found = policies.tellable(session, row.pool)
     known = {node.node for node in found}
+    spec = RolloutCreate.model_validate(row.spec)
+    if spec.wave_by:
+        row.node_groups = {**row.node_groups, **groups_of(found, spec, row.node_groups)}
     for action in decision.actions:
         match action:
             case SetOverride(nodes, revision):

@@ -29,6 +29,7 @@ class RolloutRow(SQLModel, table=True):
     control_nodes: list[str] = Field(default_factory=list, sa_column=Column(JsonColumn, nullable=False))
     told_nodes: list[str] = Field(default_factory=list, sa_column=Column(JsonColumn, nullable=False))
     control_labels: list[str] = Field(default_factory=list, sa_column=Column(JsonColumn, nullable=False))
+    node_groups: dict[str, str] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
     evidence: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
     message: str = ""
     created_by: str

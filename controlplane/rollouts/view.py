@@ -8,6 +8,7 @@ from controlplane.contract.changes.hooks import HookCall, HookState
 from controlplane.rollouts.decision import State
 from controlplane.rollouts.judging.judging_plan import plan_of
 from controlplane.rollouts.outlook import held_by, next_of, waves_of
+from controlplane.rollouts.stages import NO_GROUP, grouped
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.time_bounds import phase_bound_s
 
@@ -37,17 +38,18 @@ def rollout_view(row: RolloutRow, calls: Sequence[HookCall] = ()) -> Rollout:
     asked = [call for call in calls if call.kind.asks and call.step == row.step and call.state is not HookState.GO]
     bound_s = None if row.step_since is None or asked else phase_bound_s(seen)
     held = held_by(seen, asked)
-    nodes = len({*row.control_nodes, *row.told_nodes})
+    groups = {node: row.node_groups.get(node, NO_GROUP) for node in (*row.control_nodes, *row.told_nodes)}
+    order = grouped(groups, row.told_nodes, seen.spec.wave_order, len(row.canary_nodes) or None)
     return Rollout.model_validate(
         {
             **shown,
             "spec": seen.spec,
             "plan": plan_of(seen.spec),
             "until": None if bound_s is None else row.step_since + timedelta(seconds=bound_s + row.away_s),  # type: ignore[operator]
-            "next": next_of(seen, nodes, tuple(call.name for call in asked)),
+            "next": next_of(seen, order, tuple(call.name for call in asked)),
             "hooks": calls,
             "held": held,
             "held_since": None if held is None else row.step_since,
-            "waves": waves_of(seen.spec, nodes) if row.told_nodes else [],
+            "waves": waves_of(seen.spec, order) if row.told_nodes else [],
         }
     )

@@ -6,7 +6,8 @@ out unless the full state is wanted.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 
@@ -15,7 +16,7 @@ from agents.agent.reports.report import SERVICE_NAME
 from agents.backends.base import EngineHealth
 from controlplane.contract import metrics
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
-from controlplane.contract.reports import opamp
+from controlplane.contract.reports import node_labels, opamp
 
 CAPABILITIES = 0x3907
 """ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, AcceptsOpAMPConnectionSettings, ReportsHealth,
@@ -46,6 +47,7 @@ class NodeSnapshot:
     model: str = ""
     engine_process: str = ""
     engine_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     spool_status: str = ""
     unaccounted_share: float | None = None
     effective: EffectiveConfig | None = None
@@ -109,6 +111,7 @@ def describe(snapshot: NodeSnapshot) -> opamp_pb2.AgentDescription:
                 opamp.ENGINE_URL: snapshot.engine_url,
                 opamp.ENGINE_PROCESS: snapshot.engine_process,
                 opamp.ENGINE_VERSION: snapshot.engine_version,
+                **node_labels.on_the_wire(snapshot.labels),
             }
         ),
     )

@@ -131,6 +131,9 @@ class NodeView(BaseModel):
     engine_url: str | None = Field(default=None, description="where its engine listens")
     agent_version: str | None = Field(default=None, description="its agent's version")
     engine_version: str = Field(default="", description="its engine's name and version; empty until it has said so")
+    labels: dict[str, str] = Field(
+        default={}, description="its labels, as its agent says them: region, zone, processor, gpu and its own"
+    )
     claimed_at: datetime | None = Field(
         default=None, description="when another agent last claimed its name; null: none has"
     )
@@ -138,6 +141,17 @@ class NodeView(BaseModel):
     released_until: datetime | None = Field(
         default=None, description="until when an administrator lets another agent take its name"
     )
+
+    @property
+    def selectable(self) -> dict[str, str]:
+        """What selectors are held against: its labels, and `SAID_BY_NODE`."""
+        return {
+            **self.labels,
+            "node": self.node,
+            "pool": self.pool,
+            "role": self.role.value,
+            "backend": self.backend,
+        }
 
 
 class NodeState(StrEnum):

@@ -11,7 +11,9 @@ from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.changes.blast_radius import BlastLimit, BlastRadius
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.changes.hooks import HookCall
+from controlplane.contract.changes.label_selector import LONGEST_WORD, MOST_VALUES, SelectorText
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
+from controlplane.contract.reports.node_labels import LONGEST_NAME
 
 
 class RolloutPhase(StrEnum):
@@ -78,6 +80,9 @@ Limits = Annotated[
     ),
 ]
 
+LabelName = Annotated[str, Field(max_length=LONGEST_NAME)]
+WaveOrder = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]], Field(max_length=MOST_VALUES)]
+
 JUDGED_METRICS: tuple[str, ...] = (TTFT.short, TPOT.short, E2E.short, ITL.short)
 """Compared where a rollout does not say."""
 
@@ -120,6 +125,9 @@ class RolloutCreate(BaseModel):
     A canary that shows no harm is judged beyond `max_judge_s`, up to `extended_judge_s`, where its evidence would
     suffice by then. Each wave of nodes after it is judged too (`wave_judge_s`): all nodes that run the revision beside
     the rest, the last wave beside the time before. Harm takes all of them back.
+
+    `canary_selector` and `wave_by` say by labels of nodes which may be the canary, and in which order waves go; in the
+    end every node of the pool is told, so that a pool has one revision.
 
     With `stages` the first is the canary, and each follows when the one before was judged well and has soaked for
     `soak_s`; a stage that would change more than `max_step_share` of the pool at once goes in several waves. Without,
@@ -197,6 +205,21 @@ class RolloutCreate(BaseModel):
         le=1,
         description="the largest share of the pool that is told at once, one node at least; null: as stages say",
     )
+    canary_selector: SelectorText = Field(
+        default="",
+        description="labels of the nodes that may be the canary, as in `region=eu-1, gpu in (H100, H200)`; empty: as "
+        "the pool's policy says, else any",
+    )
+    wave_by: LabelName = Field(
+        default="",
+        description="a label: no wave mixes nodes of two of its values, and one value's nodes are done before the "
+        "next's; empty: as the pool's policy says, else any",
+    )
+    wave_order: WaveOrder = Field(
+        default=[],
+        description="values of `wave_by` in the order in which they are done, the canary's first all the same; those "
+        "left out come after them by name, nodes without the label last",
+    )
     soak_s: float = Field(
         default=0, ge=0, description="seconds for which each stage is watched on after it was judged well"
     )
@@ -235,6 +258,12 @@ class RolloutCreate(BaseModel):
                 self.max_judge_s = max(TAKE_BACK_MAX_JUDGE_S, self.min_judge_s)
             if "wave_judge_s" not in self.model_fields_set:
                 self.wave_judge_s = TAKE_BACK_WAVE_JUDGE_S
+        return self
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "RolloutCreate":
+        if self.wave_order and not self.wave_by:
+            raise ValueError("wave_order: of which label are these values? name it in wave_by")
         return self
 
     @property
@@ -310,6 +339,7 @@ class Wave(BaseModel):
     nodes: int = Field(description="serving nodes of the pool that run the revision after it")
     of: int = Field(description="serving nodes of the pool")
     named: list[str] = Field(default=[], description="nodes that it tells, where they are known")
+    group: str = Field(default="", description="the value of `wave_by` that all of its nodes have; empty: none")
     pauses: bool = Field(default=False, description="whether a person is waited for before the next")
     says: str = Field(default="", description="the same in words, with the longest time")
 

@@ -4,9 +4,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from controlplane.contract.bodies.rollouts import OnInconclusive
+from controlplane.contract.bodies.rollouts import LabelName, OnInconclusive, WaveOrder
+from controlplane.contract.changes.label_selector import SelectorText
 
 CLOCK_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
@@ -71,10 +72,23 @@ class RolloutPolicyCreate(BaseModel):
     max_step_share: float | None = Field(
         default=None, gt=0, le=1, description="the largest share of the pool told at once; null: as the rollout says"
     )
+    canary_selector: SelectorText = Field(
+        default="", description="labels of the nodes that may be the canary where the rollout does not say; empty: any"
+    )
+    wave_by: LabelName = Field(
+        default="", description="a label whose values no wave mixes, where the rollout names none; empty: none"
+    )
+    wave_order: WaveOrder = Field(default=[], description="values of `wave_by` in the order in which they are done")
     hours: Hours | None = Field(default=None, description="when stages may begin; null: at any time")
     on_inconclusive: OnInconclusive | None = Field(
         default=None, description="what becomes of a harmless, undecided canary where the rollout does not say"
     )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "RolloutPolicyCreate":
+        if self.wave_order and not self.wave_by:
+            raise ValueError("wave_order: of which label are these values? name it in wave_by")
+        return self
 
 
 class RolloutPolicy(RolloutPolicyCreate):

@@ -195,6 +195,7 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
         row.agent_version = report.description.version
         row.model = report.description.model or row.model
         row.engine_url = report.description.engine_url
+        row.labels = dict(report.description.labels)
         _engine(session, row, report.description.engine, now, terms)
     if report.health is not None:
         row.healthy, row.health_detail = report.health.healthy, report.health.detail

@@ -10,6 +10,7 @@ import hashlib
 import math
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from opentelemetry._opamp.proto import opamp_pb2
 from controlplane.contract import engine_address, metrics
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
+from controlplane.contract.reports import node_labels
 from controlplane.contract.reports.opamp import (
     BACKEND,
     DECOMPOSITION,
@@ -64,6 +66,7 @@ class Description:
     model: str | None = None
     engine_url: str | None = None
     engine: machine.Engine = field(default_factory=machine.Engine)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,8 @@ def problem_of(description: Description) -> str | None:
 def _description(sent: opamp_pb2.AgentDescription, problems: list[str]) -> Description:
     said = {item.key: _text(item.value) for item in sent.non_identifying_attributes}
     said |= {item.key: _text(item.value) for item in sent.identifying_attributes}
+    labels, wrong = node_labels.from_the_wire(said)
+    problems += wrong
     return Description(
         node=said.get(metrics.NODE.name, ""),
         version=said.get("service.version") or None,
@@ -182,6 +187,7 @@ def _description(sent: opamp_pb2.AgentDescription, problems: list[str]) -> Descr
         model=said.get(metrics.MODEL.name) or None,
         engine_url=_engine_url(said.get(ENGINE_URL, ""), problems),
         engine=machine.Engine(said.get(ENGINE_PROCESS, "")[:_NAME_LIMIT], said.get(ENGINE_VERSION, "")[:_NAME_LIMIT]),
+        labels=labels,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.on_call.rollout_policies import Freeze, Hours, RolloutPolicyCreate
@@ -24,7 +25,12 @@ def bounded(spec: RolloutCreate, policy: RolloutPolicyCreate) -> RolloutCreate:
     """The rollout with what the policy says where it does not, and no larger steps than the policy allows."""
     steps = [share for share in (spec.max_step_share, policy.max_step_share) if share is not None]
     undecided = policy.on_inconclusive if spec.on_inconclusive is None else spec.on_inconclusive
-    return spec.model_copy(update={"max_step_share": min(steps, default=None), "on_inconclusive": undecided})
+    said: dict[str, Any] = {"max_step_share": min(steps, default=None), "on_inconclusive": undecided}
+    if not spec.wave_by:
+        said |= {"wave_by": policy.wave_by, "wave_order": policy.wave_order}
+    if not spec.canary_selector and spec.takes_back is None:  # What hurts is taken back wherever it can be.
+        said["canary_selector"] = policy.canary_selector
+    return spec.model_copy(update=said)
 
 
 def is_named(allowed: Sequence[str], names: Sequence[str]) -> bool:

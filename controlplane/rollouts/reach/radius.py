@@ -15,7 +15,8 @@ from controlplane.contract.changes.blast_radius import BlastLimit, BlastRadius, 
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.share_text import share_text
-from controlplane.rollouts.stages import sizes
+from controlplane.rollouts.facts import groups_of
+from controlplane.rollouts.stages import alike, sizes
 
 MOST_NAMED = 20
 HARDEST_FIRST = (ChangeClass.RESTART, ChangeClass.SWAP, ChangeClass.LIVE)
@@ -34,16 +35,20 @@ def blast_radius(
     spec: RolloutCreate, knobs: Mapping[str, Any], nodes: Sequence[NodeView], traffic: Traffic
 ) -> BlastRadius:
     """Of giving a whole configuration (JSON values by knob) to the pool's serving nodes, as they are now."""
-    at_once = max(after - before for before, after in pairwise([0, *sizes(spec, len(nodes))]))
+    busiest = sorted((traffic.by_node.get(node.node, 0.0) for node in nodes), reverse=True)
+    together = [busiest] if spec.emergency else _busiest_by_group(spec, nodes, traffic)
+    at_once = max(after - before for before, after in pairwise([0, *sizes(spec, alike(len(nodes)))]))
+    at_once = min(at_once, max(len(group) for group in together))  # No wave mixes groups, whichever is first.
     classes = {node.node: _class_on(node, knobs) for node in nodes if node.effective is not None}
     by_class = [found for change in HARDEST_FIRST if (found := _reach(change, nodes, classes)) is not None]
-    busiest = sorted((traffic.by_node.get(node.node, 0.0) for node in nodes), reverse=True)
     unknown = len(nodes) - len(classes)
     radius = BlastRadius(
         nodes=len(nodes),
         nodes_at_once=at_once,
         traffic_share=sum(busiest) / traffic.fleet if traffic.fleet else None,
-        traffic_share_at_once=sum(busiest[:at_once]) / traffic.fleet if traffic.fleet else None,
+        traffic_share_at_once=max(sum(group[:at_once]) for group in together) / traffic.fleet
+        if traffic.fleet
+        else None,
         tenants=len(traffic.tenants),
         tenant_names=sorted(traffic.tenants)[:MOST_NAMED],
         by_class=by_class,
@@ -78,6 +83,14 @@ _MENDS = {
     "tenants": "allow more, or move tenants away first",
     "unavailable_s": "allow more, keep to what changes live, or measure it on a trial node",
 }
+
+
+def _busiest_by_group(spec: RolloutCreate, nodes: Sequence[NodeView], traffic: Traffic) -> list[list[float]]:
+    """Requests of each group's nodes, the most first."""
+    found: dict[str, list[float]] = {}
+    for node, group in groups_of(nodes, spec, {}).items():
+        found.setdefault(group, []).append(traffic.by_node.get(node, 0.0))
+    return [sorted(group, reverse=True) for group in found.values()]
 
 
 def _class_on(node: NodeView, knobs: Mapping[str, Any]) -> ChangeClass | None:

@@ -20,7 +20,7 @@ from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts import interventions, machine
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
-from controlplane.rollouts.stages import sizes
+from controlplane.rollouts.stages import alike, sizes
 from tests.controlplane.rollouts.machine_world import NEW, OLD, SPEC, World
 
 TEN_NODES = [Stage(share=0), Stage(share=0.1), Stage(share=0.5, pause=True), Stage(share=1)]
@@ -114,7 +114,7 @@ def _moves_as_it_may(before: RolloutPhase, decision: Decision, closed: str | Non
 
 def _each_step_is_bounded(world: World) -> None:
     """Who is told at once is no more than the spec says, and the sizes are those that were told before the start."""
-    planned, told = sizes(world.state.spec, len(world.names)), []
+    planned, told = sizes(world.state.spec, alike(len(world.names))), []
     for decision in world.decisions:
         if any(isinstance(action, SetOverride) for action in decision.actions):
             told.append(len(decision.told_nodes))
@@ -147,12 +147,12 @@ def judged(nodes: int = 10, **spec: object) -> World:
 )
 def test_stages_are_one_a_tenth_half_and_all(nodes: int, step: float | None, expected: list[int]) -> None:
     spec = HOLDS.model_copy(update={"stages": TEN_NODES, "max_step_share": step})
-    assert sizes(spec, nodes) == expected
+    assert sizes(spec, alike(nodes)) == expected
 
 
 def test_without_stages_waves_are_equal() -> None:
-    assert sizes(HOLDS, 8) == [2, 4, 6, 8]
-    assert sizes(HOLDS.model_copy(update={"emergency": True}), 8) == [8]
+    assert sizes(HOLDS, alike(8)) == [2, 4, 6, 8]
+    assert sizes(HOLDS.model_copy(update={"emergency": True}), alike(8)) == [8]
 
 
 def test_an_undecided_canary_without_harm_is_held_for_a_person_and_judged_on_when_resumed() -> None:
