@@ -49,7 +49,7 @@ TRANSITIONS: dict[RolloutPhase, frozenset[RolloutPhase]] = {
     RolloutPhase.CANARY: _BACK | {RolloutPhase.JUDGING},
     RolloutPhase.JUDGING: _BACK | _ON | {RolloutPhase.SOAKING},
     RolloutPhase.SOAKING: _BACK | _ON,
-    RolloutPhase.PROMOTING: _BACK | {RolloutPhase.JUDGING, RolloutPhase.SOAKING, RolloutPhase.PROMOTED},
+    RolloutPhase.PROMOTING: _BACK | _ON | {RolloutPhase.JUDGING, RolloutPhase.SOAKING},
     RolloutPhase.PAUSED: frozenset(
         {RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.SOAKING, RolloutPhase.PROMOTING}
     )
@@ -59,7 +59,7 @@ TRANSITIONS: dict[RolloutPhase, frozenset[RolloutPhase]] = {
 }
 """What has not begun goes to PROMOTING in an emergency only. After the canary PROMOTING and JUDGING alternate, wave by
 wave, with SOAKING between where the rollout has it, or no stage may begin; JUDGING and SOAKING go to PROMOTED from the
-last, PROMOTING where nothing was told that has not been judged. PAUSED goes back to where it was."""
+last, PROMOTING where nothing was told that has not been judged: to PROMOTING again where a node has come since. PAUSED goes back to where it was."""
 
 GOING_BACK = "; going back to revision "
 HELD = "held for a person to decide: resume to judge on, or abort to go back"
