@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from controlplane.client import Client
+from controlplane.command.nouns.matched_labels import selector_of
 from controlplane.command.pools.production import production_revision
 from controlplane.command.pools.rehearsal import rehearsal_lines, rehearse
 from controlplane.command.rollout_stages import stages_of
@@ -104,6 +105,12 @@ def parsed(stages: str) -> list[Stage]:
         fail(f"--stages: {error}")
 
 
+def values_of(order: str, wave_by: str) -> list[str]:
+    if order and not wave_by:
+        fail("--wave-order: of which label are these values? name it by --wave-by")
+    return [value.strip() for value in order.split(",") if value.strip()]
+
+
 def tell_forecast(forecast: RolloutForecast, as_json: bool) -> None:
     if as_json:
         print_json(forecast)
@@ -199,6 +206,13 @@ def start(
         str, typer.Option(help="Shares of the pool, as in one,10%,50%:pause,all; a pause waits for resume.")
     ] = "",
     max_step: Annotated[float | None, typer.Option(help="Largest share of the pool told at once, 0 to 1.")] = None,
+    canary_selector: Annotated[
+        str, typer.Option(help="Labels of nodes that may be the canary, as in 'region=eu-1, gpu in (H100, H200)'.")
+    ] = "",
+    wave_by: Annotated[
+        str, typer.Option(help="A label, such as region: one value's nodes are done after another.")
+    ] = "",
+    wave_order: Annotated[str, typer.Option(help="Its values in order, as in eu-1,us-2; the others by name.")] = "",
     soak_s: Annotated[float, typer.Option(help="Seconds to watch each stage on before the next.")] = 0,
     approval: Annotated[bool, typer.Option("--approval", help="Begin only when another admin approves.")] = False,
     roll_back_undecided: Annotated[
@@ -221,6 +235,7 @@ def start(
         "--metric": metric,
     }
     asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
+    asked |= {"--canary-selector": canary_selector, "--wave-by": wave_by, "--wave-order": wave_order}
     asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
     others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
     most = BlastLimit(nodes=max_nodes, traffic_share=max_traffic_share, unavailable_s=max_unavailable_s)
@@ -242,6 +257,9 @@ def start(
             takes_back=takes_back,
             stages=parsed(stages),
             max_step_share=max_step,
+            canary_selector=str(selector_of("--canary-selector", canary_selector)),
+            wave_by=wave_by,
+            wave_order=values_of(wave_order, wave_by),
             soak_s=soak_s,
             wants_approval=approval,
             on_inconclusive=OnInconclusive.ROLL_BACK if roll_back_undecided else None,

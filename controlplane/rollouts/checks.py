@@ -66,7 +66,8 @@ def check_chosen(spec: RolloutCreate, nodes: Sequence[NodeView]) -> None:
         field = f"wave_order[{place}]"
         if value not in values:
             raise BadRequest(
-                f"{field}: no serving node of pool {spec.pool!r} has {spec.wave_by}={value}, {nearest(value, sorted(values))}",
+                f"{field}: no serving node of pool {spec.pool!r} has {spec.wave_by}={value}, "
+                f"{nearest(value, sorted(values))}",
                 field=field,
             )
         if value in spec.wave_order[:place]:

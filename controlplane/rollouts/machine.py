@@ -59,7 +59,8 @@ TRANSITIONS: dict[RolloutPhase, frozenset[RolloutPhase]] = {
 }
 """What has not begun goes to PROMOTING in an emergency only. After the canary PROMOTING and JUDGING alternate, wave by
 wave, with SOAKING between where the rollout has it, or no stage may begin; JUDGING and SOAKING go to PROMOTED from the
-last, PROMOTING where nothing was told that has not been judged: to PROMOTING again where a node has come since. PAUSED goes back to where it was."""
+last, PROMOTING where nothing was told that has not been judged, and again to PROMOTING where a node has come since.
+PAUSED goes back to where it was."""
 
 GOING_BACK = "; going back to revision "
 HELD = "held for a person to decide: resume to judge on, or abort to go back"

@@ -19,7 +19,21 @@ from controlplane.contract.on_call.rollout_policies import (
 from web.frame.time_range import duration
 from web.settings.form_fields import made, words
 
-POLICY = ("pool", "proposers", "approvers", "approval", "step", "days", "opens", "closes", "zone", "undecided")
+BY_LABEL = ("canary_selector", "wave_by", "wave_order")
+WHICH_LABEL = "name the label whose values these are, such as region"
+POLICY = (
+    "pool",
+    "proposers",
+    "approvers",
+    "approval",
+    "step",
+    *BY_LABEL,
+    "days",
+    "opens",
+    "closes",
+    "zone",
+    "undecided",
+)
 FREEZE = ("pool", "starts", "ends", "reason")
 PIN = ("pool", "node", "reason")
 FIELDS = {"policy": POLICY, "freeze": FREEZE, "pin": PIN}
@@ -46,6 +60,8 @@ def wanted_policy(said: Mapping[str, str]) -> RolloutPolicyCreate:
                 raise BadRequest(f"{name}: hours want both, such as 09:00 and 16:30", field=name)
         clock = {name: text[name] for name in ("opens", "closes")} | {"zone": text["zone"] or "UTC"}
         hours = made(Hours, clock | {"days": days_of(text["days"])})
+    if text["wave_order"] and not text["wave_by"]:
+        raise BadRequest(f"wave_by: {WHICH_LABEL}", field="wave_by")
     return made(
         RolloutPolicyCreate,
         {
@@ -54,6 +70,9 @@ def wanted_policy(said: Mapping[str, str]) -> RolloutPolicyCreate:
             "approvers": words(text["approvers"]),
             "needs_approval": text["approval"] == "yes",
             "max_step_share": share_of(text["step"], "step"),
+            "canary_selector": text["canary_selector"],
+            "wave_by": text["wave_by"],
+            "wave_order": words(text["wave_order"]),
             "hours": hours,
             "on_inconclusive": text["undecided"] or None,
         },
@@ -69,6 +88,9 @@ def policy_said(policy: RolloutPolicyCreate) -> dict[str, str]:
         "approvers": ", ".join(policy.approvers),
         "approval": "yes" if policy.needs_approval else "",
         "step": "" if policy.max_step_share is None else percent_words(policy.max_step_share),
+        "canary_selector": policy.canary_selector,
+        "wave_by": policy.wave_by,
+        "wave_order": ", ".join(policy.wave_order),
         "days": "" if hours is None else ", ".join(day.value for day in hours.days),
         "opens": "" if hours is None else hours.opens,
         "closes": "" if hours is None else hours.closes,

@@ -13,7 +13,7 @@ from web.frame.page import Context, Page, Part
 from web.frame.second_step import Ending
 from web.frame.selection import Selection, is_number
 from web.rollouts.guard_fields import FIELDS, UNDECIDED, policy_said
-from web.rollouts.holds import PAGE_PATH, hours_words
+from web.rollouts.holds import PAGE_PATH, by_label, hours_words
 
 NEW = "new"
 OVER_FOR = timedelta(days=30)
@@ -48,6 +48,7 @@ def guards(client: Client, selection: Selection) -> Context:
             if pool in (None, one.pool)
         ],
         "undecided": UNDECIDED,
+        "by_label": by_label,
         "freezes": [one for one in windows if one.ends_at > now],
         "over": [one for one in windows if now - OVER_FOR < one.ends_at <= now],
         "pins": [one for one in client.pins() if pool in (None, one.pool)],

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.client import Client
-from controlplane.contract.on_call.rollout_policies import Freeze, Hours, Pin, RolloutPolicy
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.on_call.rollout_policies import Freeze, Hours, Pin, RolloutPolicy, RolloutPolicyCreate
 from controlplane.contract.share_text import share_text
 
 PAGE_PATH = "/rollouts/policies"
@@ -54,6 +55,15 @@ def hours_words(hours: Hours) -> str:
     return f"{days}, {hours.opens} to {hours.closes} ({hours.zone})"
 
 
+def by_label(said: RolloutPolicyCreate | RolloutCreate) -> Iterator[str]:
+    """What a rollout, or a policy, chooses by nodes' labels: sentences without their stops."""
+    if said.canary_selector:
+        yield f"The canary is one of {said.canary_selector}"
+    if said.wave_by:
+        order = f": {', '.join(said.wave_order)}, then any other" if said.wave_order else ""
+        yield f"Waves go by {said.wave_by}, one after another{order}"
+
+
 def _of_freezes(pool: str, freezes: Sequence[Freeze], now: datetime) -> Iterator[Hold]:
     for one in freezes:
         if one.pool in (None, pool) and one.starts_at <= now < one.ends_at:
@@ -88,5 +98,6 @@ def _of_policy(policy: RolloutPolicy | None, now: datetime) -> Iterator[Hold]:
     if policy.needs_approval:
         by = f"by {', '.join(policy.approvers)}" if policy.approvers else "by another than who proposes it"
         yield Hold(f"Approved {by} before it begins", address)
+    yield from (Hold(words, address) for words in by_label(policy))
     if policy.max_step_share is not None:
         yield Hold(f"At most {share_text(policy.max_step_share)} of the pool at once", address)

@@ -18,8 +18,9 @@ from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeClass, Knob, parse_knob
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
+from web.rollouts.guard_fields import BY_LABEL, WHICH_LABEL, share_of
 from web.rollouts.guard_fields import UNDECIDED as UNDECIDED_BY_POLICY
-from web.rollouts.guard_fields import share_of
+from web.settings.form_fields import words
 
 STAGES: dict[str, tuple[str, list[Stage]]] = {
     "": ("the canary, then equal waves of its size", []),
@@ -33,7 +34,7 @@ UNDECIDED = UNDECIDED_BY_POLICY | {"": "as the pool's policy says, else it is he
 HOW = ("canary", "stages", "soak", "undecided", "tolerance", "approval")
 LIMITS = {"nodes": "most_nodes", "traffic_share": "most_traffic", "unavailable_s": "longest_wait"}
 """Of the blast radius: fields of the form, by what the API calls them."""
-FIELDS = ("pool", "revision", *KNOBS, "reason", *HOW, *LIMITS.values())
+FIELDS = ("pool", "revision", *KNOBS, "reason", *HOW, *BY_LABEL, *LIMITS.values())
 RENAMED = {"canary_share": "canary", "soak_s": "soak", "on_inconclusive": "undecided", "wants_approval": "approval"}
 RENAMED |= {f"max_blast.{name}": field for name, field in LIMITS.items()}
 SCHEDULE = "Draft length; a number, or by batch size, such as 4: 2, 16: 1"
@@ -79,11 +80,16 @@ def filled(said: Mapping[str, str]) -> Filled:
         "on_inconclusive": said.get("undecided") or None,
         "tolerance": read("tolerance", lambda text: share_of(text, "tolerance")),
         "wants_approval": True if said.get("approval") == "yes" else None,
+        "canary_selector": said.get("canary_selector", "").strip() or None,
+        "wave_by": said.get("wave_by", "").strip() or None,
+        "wave_order": words(said.get("wave_order", "")) or None,
         "max_blast": _limit(read),
     }
-    for name, words in (("pool", "choose one"), ("revision", "choose what it is laid over")):
+    for name, what in (("pool", "choose one"), ("revision", "choose what it is laid over")):
         if wanted[name] is None:
-            problems.setdefault(name, words)
+            problems.setdefault(name, what)
+    if wanted["wave_order"] and not wanted["wave_by"]:
+        problems["wave_by"] = WHICH_LABEL
     if problems:
         return Filled(None, problems, knobs)
     given = {name: value for name, value in wanted.items() if value is not None}
@@ -92,7 +98,7 @@ def filled(said: Mapping[str, str]) -> Filled:
     except ValidationError as error:
         for one in error.errors(include_url=False):
             name = field_of(".".join(str(part) for part in one["loc"]))
-            problems[name] = one["msg"]
+            problems[name] = one["msg"].removeprefix("Value error, ")
         return Filled(None, problems, knobs)
     return Filled(proposal, {}, knobs)
 

@@ -16,7 +16,7 @@ from web.frame.selection import Selection
 from web.rollouts import arm_charts
 from web.rollouts.change_rows import changed_knobs, production_of, standing_for
 from web.rollouts.four_answers import comes_next, finding, hurts
-from web.rollouts.holds import Hold, holds
+from web.rollouts.holds import Hold, by_label, holds
 from web.rollouts.judgements import judgements
 from web.rollouts.rollout_steps import buttons_of, steps_of
 from web.rollouts.wave_rows import NODES_AT_END, ran_at_end, wave_rows
@@ -81,6 +81,7 @@ def waves(client: Client, selection: Selection) -> Context:
     return {
         "rollout": found,
         "waves": wave_rows(found, judgements(found), runs),
+        "by_label": [] if found.spec.emergency else list(by_label(found.spec)),
         "planned": [{"place": place, "says": one.says} for place, one in planned],
         "wanted": client.config(found.spec.revision),
         "previous": previous,

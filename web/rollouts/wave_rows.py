@@ -37,15 +37,18 @@ def wave_rows(rollout: Rollout, judged: Sequence[Judgement], runs: Mapping[str, 
     rows, begun = [], 0
     by_key = {one.key: one for one in judged}
     was, new = _number(rollout.previous_revision), str(rollout.spec.revision)
+    groups = [wave.group for wave in rollout.waves]
     for place, size in enumerate(_sizes(rollout)):
         nodes = rollout.told_nodes[begun:size]
         begun = size
         if not nodes:
             break
+        group = f", {groups[place]}" if groups and groups[place] else ""
         one = by_key.get("canary" if place == 0 else f"wave-{place}")
         rows.append(
             WaveRow(
-                title="Canary" if place == 0 and not rollout.spec.emergency else f"Wave {place}" if place else "All",
+                title=("Canary" if place == 0 and not rollout.spec.emergency else f"Wave {place}" if place else "All")
+                + group,
                 nodes=named(nodes),
                 before=was,
                 then=new,

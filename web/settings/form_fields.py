@@ -53,7 +53,8 @@ def made(model: type[Model], said: Mapping[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0]) if first["loc"] else ""
-        raise BadRequest(f"{field}: {first['msg']}" if field else first["msg"], field=field) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadRequest(f"{field}: {message}" if field else message, field=field) from None
 
 
 def token_of(fields: Mapping[str, str], now: datetime) -> TokenCreate:

@@ -1,6 +1,8 @@
-"""The labels and patterns that alerts are matched by: read from options, and written as people write them."""
+"""The labels and patterns that alerts are matched by, and selectors of nodes: read from options, and written as people
+write them."""
 
 from controlplane.contract.bodies.alerts import Silenced
+from controlplane.contract.changes.label_selector import Selector, parsed
 from controlplane.terminal.assignments import parse_labels
 from controlplane.terminal.output.printing import labels_text
 from controlplane.terminal.service_connection import fail
@@ -9,6 +11,14 @@ from controlplane.terminal.service_connection import fail
 def silenced(equal: str, labels: list[str], like: str, patterns: list[str]) -> Silenced:
     """equal, like: the options' names."""
     return Silenced(matchers=once(equal, labels), patterns=once(like, patterns))
+
+
+def selector_of(option: str, text: str) -> Selector:
+    """Leaves with status 2 where it is none, naming the place."""
+    try:
+        return parsed(text)
+    except ValueError as error:
+        fail(f"{option}: {error}")
 
 
 def once(option: str, pairs: list[str]) -> dict[str, str]:

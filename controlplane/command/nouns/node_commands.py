@@ -10,11 +10,13 @@ from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.client.host import host_figures
 from controlplane.command.node_text import changes_text, knobs_text, memory_text, state_text
+from controlplane.command.nouns.matched_labels import selector_of
 from controlplane.contract.bodies.nodes import NodeRole, NodeView, TrialConfig
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
+    labels_text,
     moment_text,
     print_json,
     record_lines,
@@ -49,6 +51,7 @@ COLUMNS: Columns[NodeView] = {
     "state": lambda node: state_text(node),
     "revision": lambda node: str(node.effective.revision) if node.effective else "-",
     "wanted": lambda node: str(node.desired_revision or "-"),
+    "labels": lambda node: labels_text(node.labels) or "-",
     "last seen": lambda node: moment_text(node.last_seen),
 }
 
@@ -59,10 +62,18 @@ def listing(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Only this pool's.")] = None,
     role: Annotated[NodeRole | None, typer.Option(help="Only of this role.")] = None,
+    selector: Annotated[
+        str, typer.Option(help="Only with these labels, as in 'region=eu-1, gpu in (H100, H200), !spot'.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Every node, by name: its state, the revision that it runs, and the one that it should."""
-    found = [node for node in client.nodes() if pool in (None, node.pool) and role in (None, node.role)]
+    chosen_by = selector_of("--selector", selector)
+    found = [
+        node
+        for node in client.nodes()
+        if pool in (None, node.pool) and role in (None, node.role) and chosen_by.matches(node.selectable)
+    ]
     show_list(sorted(found, key=lambda node: node.node), COLUMNS, as_json=as_json, what="node")
 
 

@@ -20,6 +20,8 @@ COLUMNS: Columns[RolloutPolicy] = {
     "propose": lambda policy: ", ".join(policy.proposers) or "scope operate",
     "approve": lambda policy: (", ".join(policy.approvers) or "another admin") if policy.needs_approval else "-",
     "at once": lambda policy: "-" if policy.max_step_share is None else share_text(policy.max_step_share),
+    "canary": lambda policy: policy.canary_selector or "any",
+    "waves by": lambda policy: " ".join([policy.wave_by, ",".join(policy.wave_order)]).strip() or "-",
     "hours": lambda policy: (
         "any"
         if policy.hours is None

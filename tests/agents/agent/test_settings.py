@@ -43,10 +43,29 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
         (["--node", "a", "--report-window-s", "10"], "report_window_s is wider than report_interval_s"),
         (["--node", "a", "--otlp-url", "collector:4318"], "otlp_url: wants a URL"),
         (["--node", "a", "--otlp-headers", "key"], "otlp_headers: wants name=value"),
+        (["--node", "a", "--label", "rack"], "labels: wants NAME=VALUE"),
+        (["--node", "a", "--label", "rack=b c"], "labels: rack: a label's value is 1 to 63"),
+        (["--node", "a", "--label", "pool=x"], "labels: pool: every node says it by itself"),
+        (["--node", "a", "--region", "eu west"], "region: region: a label's value is 1 to 63"),
+        (["--node", "a", "--region", "eu-1", "--label", "region=us-2"], "region is 'eu-1' and the label region 'us-2'"),
     ],
 )
 def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
     assert said in read(AgentSettings, "agent", flags)
+
+
+def test_labels_come_of_flags_the_environment_and_a_file_the_region_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tailwright.toml"
+    file.write_text('[agent]\nnode = "a"\n[agent.labels]\nregion = "eu-1"\nrack = "r1"\n')
+    found = read(AgentSettings, "agent", ["--config", str(file)])
+    assert found.node_labels == {"region": "eu-1", "rack": "r1"}
+    monkeypatch.setenv("TAILWRIGHT_LABELS", "rack=r2 stage=test")
+    found = read(AgentSettings, "agent", ["--config", str(file), "--region", "eu-2"])
+    assert found.node_labels == {"rack": "r2", "stage": "test", "region": "eu-2"}
+    flags = ["--config", str(file), "--label", "region=us-2", "--label", "gpu=H100"]
+    assert read(AgentSettings, "agent", flags).node_labels == {"region": "us-2", "gpu": "H100"}
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ NOT_SUPPORTED, NOT_FOUND, TIMEOUT, NO_DRIVER = 3, 6, 10, 9
 
 @dataclass
 class FakeGpu:
+    name: str | bytes = "NVIDIA H100 80GB HBM3"
     clock: int = 1980
     highest: int = 1980
     reasons: int = 0
@@ -53,6 +54,9 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, place: int) -> FakeGpu:
         return self.gpus[place]
+
+    def nvmlDeviceGetName(self, gpu: FakeGpu) -> str | bytes:
+        return gpu.name
 
     def nvmlEventSetCreate(self) -> list[int]:
         return self.xids

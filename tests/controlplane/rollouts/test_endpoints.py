@@ -18,9 +18,11 @@ from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, Rollou
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
+from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.rollouts import endpoints
+from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
 from tests.controlplane.telemetry.fake_reader import FakeReader
@@ -143,6 +145,10 @@ def test_readers_only_read(client: Make, spec: RolloutCreate) -> None:
         ({"stages": [Stage(share=0), Stage(share=0.5)]}, BadRequest, "stages[1].share"),
         ({"soak_s": 1e300}, BadRequest, "soak_s"),
         ({"extended_judge_s": 1e300}, BadRequest, "extended_judge_s"),
+        ({"canary_selector": "region=eu-9"}, BadRequest, "canary_selector"),
+        ({"wave_by": "rack"}, BadRequest, "wave_by"),
+        ({"wave_by": "node", "wave_order": ["b", "c"]}, BadRequest, "wave_order[1]"),
+        ({"wave_by": "node", "wave_order": ["b", "b"]}, BadRequest, "wave_order[1]"),
         ({"revision": 1}, Conflict, "revision"),
     ],
 )
@@ -201,3 +207,86 @@ def test_a_reach_is_not_told_of_what_nothing_can_be_judged_by(client: Make, spec
     wrong = spec.model_copy(update={"limits": [Limit(metric="AAA", q=0.5, limit_s=1.0)]})
     with pytest.raises(BadRequest, match=r"limits\[0\]\.metric: no quantiles of 'AAA'"):
         client(Scope.READ).preview_blast_radius(wrong)
+
+
+@pytest.fixture
+def regions(spec: RolloutCreate, fleet: Any) -> RolloutCreate:
+    """Two regions of two nodes each, and a node of none."""
+    fleet.add("c", "d", "e")
+    fleet.apply()
+    for name, labels in {
+        "a": {"region": "us-2", "gpu": "H100"},
+        "b": {"region": "eu-1", "gpu": "A100"},
+        "c": {"region": "us-2", "gpu": "A100"},
+        "d": {"region": "eu-1", "gpu": "H100"},
+    }.items():
+        fleet.change(name, labels=labels)
+    return spec.model_copy(update={"wave_by": "region", "min_judge_s": 10.0, "max_judge_s": 30.0})
+
+
+def test_waves_go_region_by_region_as_the_dry_run_says(
+    client: Make, regions: RolloutCreate, fleet: Any, tick: Callable[[datetime], None], start: datetime
+) -> None:
+    person = client(Scope.OPERATE)
+    wanted = regions.model_copy(update={"canary_selector": "gpu in (H100, H200)", "wave_order": ["us-2"]})
+    told = person.forecast_rollout(wanted)
+    assert [(wave.named, wave.group) for wave in told.waves] == [
+        (["a"], "us-2"),
+        (["c"], "us-2"),
+        (["b"], "eu-1"),
+        (["d"], "eu-1"),
+        (["e"], ""),
+    ]
+    assert told.says[0].startswith("1. 1 of 5 nodes (region us-2) as the canary")
+    assert told.says[4].startswith("5. 5 of 5 nodes (without a label region)")
+    assert person.rollouts() == []
+    made = person.create_rollout(wanted)
+    tick(start)
+    begun = person.rollout(made.id)
+    assert begun.canary_nodes == ["a"] and [wave.group for wave in begun.waves] == [wave.group for wave in told.waves]
+    assert begun.spec.canary_selector == "gpu in (H100, H200)"
+    fleet.change("c", labels={"region": "eu-1"})
+    assert [wave.group for wave in person.rollout(made.id).waves] == ["us-2", "us-2", "eu-1", "eu-1", ""], (
+        "a node is of the group that it had when the rollout began"
+    )
+
+
+def test_no_wave_reaches_further_than_its_region(client: Make, regions: RolloutCreate) -> None:
+    person = client(Scope.OPERATE)
+    wide = regions.model_copy(update={"stages": [Stage(share=0), Stage(share=1)]})
+    assert person.preview_blast_radius(wide).nodes_at_once == 2
+    assert person.preview_blast_radius(wide.model_copy(update={"wave_by": ""})).nodes_at_once == 4
+    within = wide.model_copy(update={"max_blast": BlastLimit(nodes_at_once=2), "start": False})
+    assert person.create_rollout(within).spec.wave_by == "region"
+
+
+def test_what_matches_no_node_is_refused_with_the_labels_that_there_are(client: Make, regions: RolloutCreate) -> None:
+    person = client(Scope.OPERATE)
+    with pytest.raises(BadRequest) as caught:
+        person.create_rollout(regions.model_copy(update={"canary_selector": "region=eu-9"}))
+    assert caught.value.message == (
+        "canary_selector: no serving node of pool 'chat' matches region=eu-9; its nodes have gpu=A100|H100, "
+        "region=eu-1|us-2, and node, pool, role, backend"
+    )
+    with pytest.raises(
+        BadRequest, match=r"wave_order\[0\]: no serving node of pool 'chat' has region=eu1, did you mean"
+    ):
+        person.create_rollout(regions.model_copy(update={"wave_order": ["eu1"]}))
+    with pytest.raises(BadRequest, match=r"canary_selector: .*at character 8: wants a value"):
+        person.create_rollout(regions.model_copy(update={"canary_selector": "region="}))
+    assert person.rollouts() == []
+
+
+def test_a_policys_labels_hold_where_the_rollout_says_nothing(
+    client: Make, regions: RolloutCreate, database: Database, start: datetime
+) -> None:
+    policy = RolloutPolicyCreate(pool="chat", canary_selector="node=e", wave_by="gpu", wave_order=["H100", "B200"])
+    with database.session() as session:
+        policies.set_policy(session, policy, actor="ann", now=start)
+    person = client(Scope.OPERATE)
+    plain = regions.model_copy(update={"wave_by": ""})
+    told = person.forecast_rollout(plain)
+    assert [wave.group for wave in told.waves] == ["", "H100", "H100", "A100", "A100"], "the canary's group goes first"
+    assert told.waves[0].named == ["e"] and told.rollout.spec.wave_order == ["H100", "B200"]
+    own = person.forecast_rollout(regions.model_copy(update={"canary_selector": "node=b"}))
+    assert own.waves[0].named == ["b"] and own.rollout.spec.wave_by == "region"

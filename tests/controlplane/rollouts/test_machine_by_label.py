@@ -67,7 +67,9 @@ def test_a_region_is_done_before_the_next(
 
 def test_where_nothing_that_matches_is_there_it_does_not_begin() -> None:
     world = World(3, BY_REGION)
-    with pytest.raises(Conflict, match="of the 3 connected, healthy serving nodes of pool 'chat' none matches gpu=H100"):
+    with pytest.raises(
+        Conflict, match="of the 3 connected, healthy serving nodes of pool 'chat' none matches gpu=H100"
+    ):
         machine.start(world.state, facts(world, ["eu"] * 3, set(), None, None).nodes)
     with pytest.raises(Conflict, match="of the 2 connected"):
         machine.start(world.state, facts(world, ["eu"] * 3, {"n1"}, "n1", None).nodes)

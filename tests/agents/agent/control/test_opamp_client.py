@@ -77,6 +77,9 @@ def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
     told = describe(snapshot(engine_process="engine:a", engine_version="tailwright 1"))
     engine = {item.key: item.value.string_value for item in told.non_identifying_attributes if "engine." in item.key}
     assert engine == {"tailwright.engine.process": "engine:a", "tailwright.engine.version": "tailwright 1"}
+    told = describe(snapshot(labels={"region": "eu-1", "rack": "r1"}))
+    labels = {item.key: item.value.string_value for item in told.non_identifying_attributes}
+    assert (labels["cloud.region"], labels["tailwright.label.rack"]) == ("eu-1", "r1")
     second = builder.build(snapshot(), full=False)
     parts = ("agent_description", "health", "effective_config", "remote_config_status")
     assert [second.HasField(part) for part in parts] == [False] * 4

@@ -17,6 +17,14 @@ def test_nodes_are_listed_by_name_and_as_the_api_has_them(plane: Plane) -> None:
     assert none.stdout == "" and none.stderr == "no node\n"
 
 
+def test_nodes_are_chosen_by_a_selector(plane: Plane) -> None:
+    found = plane.json("nodes", "list", "--selector", "role=serving, node notin (gpu-1)")["items"]
+    assert [node["node"] for node in found] == ["gpu-2"] and found[0]["labels"] == {}
+    assert plane.json("nodes", "list", "--selector", "region")["items"] == []
+    wrong = plane.run("nodes", "list", "--selector", "region=", status=2)
+    assert "--selector: at character 8: wants a value, got its end" in wrong.stderr
+
+
 def test_one_node_is_shown(plane: Plane) -> None:
     assert plane.json("nodes", "show", "gpu-1") == plane.get("nodes/gpu-1")
     said = plane.run("nodes", "show", "gpu-1").stdout

@@ -30,6 +30,20 @@ def test_a_rollout_is_proposed_shown_and_cancelled(plane: Plane) -> None:
     assert "409" in plane.run("rollout", "start", number, status=1).stderr
 
 
+def test_a_rollout_goes_by_labels(plane: Plane) -> None:
+    revision = plane.json("configs", "create", "max_num_seqs=18")["number"]
+    start = ("rollout", "start", "--pool", "chat", "--revision", revision, "--no-wait")
+    by_label = ("--canary-selector", "node in (gpu-2)", "--wave-by", "node", "--wave-order", "gpu-2, gpu-1")
+    assert "409" in plane.run(*start, *by_label, status=1).stderr, "no node is connected, and so none can be the canary"
+    assert "canary_selector: no serving node" in plane.run(*start, "--canary-selector", "region=eu", status=1).stderr
+    assert "--canary-selector: at character 1" in plane.run(*start, "--canary-selector", "=eu", status=2).stderr
+    assert "--wave-order: of which label" in plane.run(*start, "--wave-order", "eu", status=2).stderr
+    policy = {"pool": "chat", "wave_by": "region", "wave_order": ["eu-1"], "canary_selector": "gpu"}
+    assert plane.http.put("/api/v1/rollout-policies", json=policy).status_code == 200
+    said = plane.run("rollout-policies", "list").stdout
+    assert "region eu-1" in said and "gpu" in said
+
+
 def test_a_change_is_told_before_it_is_made_and_refused_where_it_has_moved(plane: Plane) -> None:
     revision = plane.json("configs", "create", "max_num_seqs=17")["number"]
     number = plane.post("rollouts", {"pool": "chat", "revision": revision, "start": False})["id"]

@@ -160,3 +160,19 @@ def test_an_offer_is_the_whole_configuration() -> None:
     again = wire.encode(Reply(UID.hex(), offer=Wish(desired, cache_reset=3))).remote_config
     assert again.config_hash == f"7:{desired.hash}:3".encode()
     assert b'"cache_reset":3' in again.config.config_map["engine.json"].body
+
+
+def test_labels_are_those_of_the_description_and_a_wrong_one_is_told() -> None:
+    message = sent()
+    for key, value in {
+        "cloud.region": "eu-1",
+        "host.cpu.model.name": "AMD EPYC 9654",
+        "tailwright.label.rack": "r1",
+        "tailwright.label.bad": "a b",
+        "os.type": "linux",
+    }.items():
+        message.agent_description.non_identifying_attributes.add(key=key).value.string_value = value
+    report = wire.parse(message.SerializeToString())
+    assert report.description is not None
+    assert report.description.labels == {"region": "eu-1", "processor": "AMD-EPYC-9654", "rack": "r1"}
+    assert len(report.problems) == 1 and report.problems[0].startswith("labels: bad: a label's value is")

@@ -73,6 +73,20 @@ def test_what_a_rollout_says_of_the_undecided_goes_before_its_policy() -> None:
     assert bounded(RolloutCreate(pool="chat", revision=2, on_inconclusive=OnInconclusive.HOLD), policy).holds
 
 
+def test_labels_that_a_rollout_names_go_before_its_policys() -> None:
+    policy = RolloutPolicyCreate(pool="chat", canary_selector="a=b", wave_by="region", wave_order=["eu-1"])
+    said = bounded(RolloutCreate(pool="chat", revision=2), policy)
+    assert (said.canary_selector, said.wave_by, said.wave_order) == ("a=b", "region", ["eu-1"])
+    said = bounded(RolloutCreate(pool="chat", revision=2, canary_selector="c", wave_by="zone"), policy)
+    assert (said.canary_selector, said.wave_by, said.wave_order) == ("c", "zone", [])
+    said = bounded(RolloutCreate(pool="chat", revision=2, takes_back=3), policy)
+    assert (said.canary_selector, said.wave_by) == ("", "region"), "what hurts is taken back wherever it can be"
+    with pytest.raises(ValidationError, match="wave_order: of which label"):
+        RolloutPolicyCreate(pool="chat", wave_order=["eu-1"])
+    with pytest.raises(ValidationError, match="at character 1: wants a label's name"):
+        RolloutPolicyCreate(pool="chat", canary_selector="=b")
+
+
 def test_names_are_compared_as_people_write_them() -> None:
     assert is_named([], ["ann"]) and is_named(["Ann  Lee"], ["ann lee", "laptop"])
     assert not is_named(["eve"], ["ann"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
-from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit, BlastRadius
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import ChangeClass, EngineConfig
@@ -37,6 +37,19 @@ def test_nodes_are_counted_by_what_the_change_takes_there() -> None:
     assert (found.nodes, found.unchanged, found.unknown) == (5, 1, 1)
     assert found.unavailable_s is None, "one was not measured, one has not said what it runs"
     assert "3 nodes by swap: requests to one wait 6 s at most, 10 node-seconds in all; not measured on 1" in found.says
+
+
+def test_at_once_is_what_one_group_can_be() -> None:
+    nodes = [
+        node(name).model_copy(update={"labels": {"region": region}})
+        for name, region in zip("abcd", "uuve", strict=True)
+    ]
+    traffic = Traffic(by_node={"a": 10, "b": 10, "c": 35, "d": 5}, fleet=100, tenants=[])
+    by_region = SPEC.model_copy(update={"wave_by": "region", "stages": [Stage(share=0), Stage(share=1)]})
+    found = blast_radius(by_region, INT8, nodes, traffic)
+    assert (found.nodes_at_once, found.traffic_share_at_once) == (2, 0.35)
+    found = blast_radius(by_region.model_copy(update={"emergency": True}), INT8, nodes, traffic)
+    assert (found.nodes_at_once, found.traffic_share_at_once) == (4, 0.6)
 
 
 def test_a_live_change_makes_nobody_wait() -> None:
