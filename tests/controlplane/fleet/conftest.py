@@ -170,6 +170,13 @@ class Agent:
             message.agent_description.non_identifying_attributes.add(key=key).value.string_value = value
         return message
 
+    def labelled(self, attributes: dict[str, str]) -> opamp_pb2.AgentToServer:
+        """A full message with these attributes of the node."""
+        message = self.full()
+        for key, value in attributes.items():
+            message.agent_description.non_identifying_attributes.add(key=key).value.string_value = value
+        return message
+
     def full(self, knobs: dict[str, Any] | None = None, revision: int = 0) -> opamp_pb2.AgentToServer:
         message = self.message()
         identifying = {"service.instance.id": self.node, "service.name": "tailwright-agent", "service.version": "1.2"}

@@ -80,6 +80,22 @@ def test_a_trial_node_s_engine_is_its_study_s_matter(service: Any, wire: Any, ma
     assert "node.enrolled" in kinds and "node.engine_restarted" not in kinds
 
 
+def test_labels_are_those_of_the_last_description_and_a_wrong_one_is_told(
+    service: Any, wire: Any, make_agent: Any, name: str
+) -> None:
+    agent = make_agent(name, name)
+    with wire(service.enrol(name, name)) as line:
+        assert not line.exchange(agent.full()).HasField("error_response")
+        assert service.admin.node(name).labels == {}
+        reply = line.exchange(agent.labelled({"cloud.region": "eu-1", "tailwright.label.rack": "a b"}))
+        assert "labels: rack: a label's value is 1 to 63" in reply.error_response.error_message
+        assert service.admin.node(name).labels == {"region": "eu-1"}
+        line.exchange(agent.message())
+        assert service.admin.node(name).labels == {"region": "eu-1"}, "what is left out has not changed"
+        line.exchange(agent.labelled({"tailwright.label.rack": "r1"}))
+        assert service.admin.node(name).labels == {"rack": "r1"}
+
+
 def test_a_gap_in_the_sequence_asks_for_the_full_state(service: Any, wire: Any, make_agent: Any, name: str) -> None:
     agent = make_agent(name, name)
     with wire(service.enrol(name, name)) as line:

@@ -39,6 +39,7 @@ NODE = NodeView(
     healthy=True,
     health_detail="engine: no plugin, limits cannot be moved",
     desired_revision=3,
+    labels={"region": "eu-1", "gpu": "H100"},
     effective=EffectiveConfig(
         revision=2,
         knobs={**EngineConfig().knobs(), "max_num_batched_tokens": 256},
@@ -87,6 +88,7 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         "backend vllm",
         "Serves, but: engine: no plugin, limits cannot be moved",
         "none, int8",
+        "<dt>Labels</dt><dd>gpu=H100, region=eu-1</dd>",
         '>max_num_batched_tokens</abbr></td><td data-label="Runs">256</td><td data-label="Wanted">512</td>'
         '<td data-label="A change is">live</td><td class="number" data-label="Live up to">1024</td>'
         '<td class="number" data-label="At most">2048</td>'

@@ -35,6 +35,9 @@ NAMES = st.lists(st.text("abc d", min_size=1).map(str.strip).filter(bool), max_s
         max_step_share=st.none() | st.integers(1, 1000).map(lambda part: part / 1000),
         hours=st.none() | HOURS,
         on_inconclusive=st.none() | st.sampled_from(OnInconclusive),
+        canary_selector=st.sampled_from(["", "region=eu-1, gpu in (H100, H200)", "!spot"]),
+        wave_by=st.just("region"),
+        wave_order=st.lists(st.sampled_from(["eu-1", "us-2"]), unique=True),
     )
 )
 def test_what_a_policys_form_says_is_read_as_it_was(policy: RolloutPolicyCreate) -> None:
@@ -77,6 +80,8 @@ def as_freeze(said: dict[str, str]) -> Any:
         (wanted_policy, {"pool": "chat", "opens": "09:00", "closes": "16:00", "days": "someday"}, "days"),
         (wanted_policy, {"pool": "chat", "opens": "09:00", "closes": "16:00", "zone": "Moon/Base"}, "zone"),
         (wanted_policy, {"pool": "chat", "step": "all"}, "step"),
+        (wanted_policy, {"pool": "chat", "canary_selector": "a="}, "canary_selector"),
+        (wanted_policy, {"pool": "chat", "wave_order": "eu-1"}, "wave_by"),
         (wanted_policy, {"pool": "chat", "step": "0"}, "step"),
         (as_freeze, {"ends": "", "reason": "x"}, "ends"),
         (as_freeze, {"ends": "soon", "reason": "x"}, "ends"),

@@ -12,6 +12,7 @@ from tests.web.settings.test_settings_page import form_of, signed_in
 
 PATH = "/rollouts/policies"
 POLICY = {"pool": "chat", "approval": "yes", "approvers": "ben, on call", "step": "25 %", "opens": "09:00"}
+POLICY |= {"canary_selector": "gpu in (H100,H200)", "wave_by": "region", "wave_order": "eu-1, us-2"}
 POLICY |= {"closes": "16:30", "days": "mon to fri", "zone": "Europe/London"}
 
 
@@ -46,7 +47,9 @@ def test_a_policy_is_made_changed_and_removed(admin: httpx.Client, bare: Any) ->
     assert (made.pool, made.approvers, made.max_step_share) == ("chat", ["ben", "on call"], 0.25)
     text = part(admin)
     assert "mon to fri, 09:00 to 16:30 (Europe/London)" in text and f'id="policy-{made.id}"' in text
+    assert "The canary is one of gpu in (H100, H200); Waves go by region, one after another: eu-1, us-2" in text
     open_form = admin.get(PATH, params={"edit": f"policy/{made.id}"}).text
+    assert 'value="gpu in (H100, H200)"' in open_form and 'value="eu-1, us-2"' in open_form
     assert 'value="25 %"' in open_form and 'value="mon, tue, wed, thu, fri"' in open_form
     assert admin.post(f"{PATH}/policy", data={**POLICY, **form, "step": "0.5"}).status_code == 303
     with bare.client() as client:

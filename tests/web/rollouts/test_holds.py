@@ -37,6 +37,14 @@ def test_windows_of_now_and_of_this_pool_stop_it() -> None:
     assert (found.until, found.reason) == (NOON + timedelta(hours=1), "fair")
 
 
+def test_what_the_policy_chooses_by_labels_is_told() -> None:
+    by_label = policy(canary_selector="gpu in (H100, H200)", wave_by="region", wave_order=["eu-1", "us-2"])
+    assert told(holds_of("chat", 2, by_label, [], [], NOON)) == [
+        ("The canary is one of gpu in (H100, H200)", "policy-5", False),
+        ("Waves go by region, one after another: eu-1, us-2, then any other", "policy-5", False),
+    ]
+
+
 def test_a_pinned_pool_stops_any_other_revision_and_pinned_nodes_are_left_out() -> None:
     pins = [pin(1, "gpu-1"), pin(2, None), pin(3, None, pool="code")]
     assert told(holds_of("chat", 2, None, [], pins, NOON)) == [

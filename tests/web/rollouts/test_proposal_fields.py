@@ -20,6 +20,19 @@ def test_what_is_left_empty_is_not_said() -> None:
     assert (proposal.pool, proposal.revision, proposal.knobs, proposal.start) == ("chat", 3, {}, False)
 
 
+def test_labels_are_read_and_a_wrong_selector_is_told_at_its_field() -> None:
+    by_label = {"canary_selector": "gpu in (H200,H100)", "wave_by": "region", "wave_order": "eu-1, us-2"}
+    proposal = filled({**SAID, **by_label}).proposal
+    assert proposal is not None
+    assert (proposal.canary_selector, proposal.wave_by) == ("gpu in (H100, H200)", "region")
+    assert proposal.wave_order == ["eu-1", "us-2"]
+    wrong = filled({**SAID, "canary_selector": "gpu in H100"}).problems
+    assert wrong["canary_selector"].startswith("at character 8: wants a list such as (a, b), got 'H100'")
+    assert filled({**SAID, "wave_order": "eu-1"}).problems == {
+        "wave_by": "name the label whose values these are, such as region"
+    }
+
+
 def test_a_whole_form_is_read() -> None:
     how = {"canary": "10 %", "stages": "watched", "soak": "10m", "undecided": "hold", "tolerance": "20 %"}
     limits = {"most_nodes": "8", "most_traffic": "30 %", "longest_wait": "30s"}

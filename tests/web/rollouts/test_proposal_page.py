@@ -72,6 +72,17 @@ def test_a_check_answers_each_field_and_does_nothing(admin: httpx.Client, stack:
     assert admin.post(CHECK, data={**said, "form": "0" * 64}).status_code == 403
 
 
+def test_labels_choose_the_canary_and_what_none_has_is_refused_at_its_field(
+    admin: httpx.Client, said: dict[str, str]
+) -> None:
+    told = admin.post(CHECK, data={**said, "canary_selector": "node=node-1", "wave_by": "pool"}).text
+    assert "1 of 1 nodes (pool demo) as the canary, then judged" in told
+    told = admin.post(CHECK, data={**said, "canary_selector": "region=moon"}).text
+    assert '<span id="about-canary_selector" class="bad"' in told and "No serving node of pool " in told
+    told = admin.post(CHECK, data={**said, "wave_by": "pool", "wave_order": "dem"}).text
+    assert '<span id="about-wave_order" class="bad"' in told
+
+
 def test_what_bounds_it_is_linked_and_a_refusal_loses_nothing(
     admin: httpx.Client, stack: Any, said: dict[str, str]
 ) -> None:

@@ -129,6 +129,16 @@ def test_a_rollout_under_way_shows_what_its_nodes_run_now() -> None:
     assert f'<td class="number picked">{WANTED}</td>' in own
 
 
+def test_what_is_chosen_by_labels_is_said_above_the_waves() -> None:
+    service = OneRollout(RolloutPhase.JUDGING, {})
+    spec = RolloutCreate(pool="chat", revision=2, canary_selector="gpu=H100", wave_by="region", wave_order=["eu-1"])
+    service.put({"spec": spec})
+    said = "The canary is one of gpu=H100. Waves go by region, one after another: eu-1, then any other."
+    assert said in part_html(PAGE, "rollout_waves", service, rollout="1")
+    service.put({"spec": spec.model_copy(update={"emergency": True})})
+    assert "The canary is one of" not in part_html(PAGE, "rollout_waves", service, rollout="1")
+
+
 def test_of_nodes_that_run_alike_one_is_read() -> None:
     service = OneRollout(RolloutPhase.JUDGING, {})
     service.serving = [f"gpu-{number}" for number in range(1, 6)]

@@ -51,6 +51,12 @@ def test_what_was_run_at_the_end_is_what_the_rollout_wrote_down() -> None:
     assert rows(ended, ran_at_end(ended))[1].title == "Not told"
 
 
+def test_a_wave_says_of_which_group_it_is() -> None:
+    by_region = [Wave(nodes=2, of=8, group="eu-1"), Wave(nodes=4, of=8, group="eu-1"), Wave(nodes=8, of=8)]
+    found = rows(rollout(RolloutPhase.PROMOTING, 8, waves=by_region), {})
+    assert [row.title for row in found] == ["Canary, eu-1", "Wave 1, eu-1", "Wave 2"]
+
+
 def test_nothing_is_told_of_what_has_not_begun_and_an_emergency_has_no_canary() -> None:
     assert rows(rollout(RolloutPhase.PROPOSED, 0, waves=[]), {}) == []
     emergency = SPEC.model_copy(update={"emergency": True, "reason": "fire"})
