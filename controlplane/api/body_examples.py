@@ -239,6 +239,8 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat",
             needs_approval=True,
             max_step_share=0.25,
+            wave_by="region",
+            wave_order=["eu-1"],
             hours=Hours(opens="09:00", closes="16:30", zone="Europe/London"),
         )
     },
@@ -258,6 +260,9 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             revision=7,
             stages=[Stage(share=0), Stage(share=0.1), Stage(share=0.5, pause=True), Stage(share=1)],
             soak_s=600,
+        ),
+        "region by region": RolloutCreate(
+            pool="chat", revision=7, canary_selector="region=eu-1, gpu in (H100, H200)", wave_by="region"
         ),
         "a judged canary": RolloutCreate(pool="chat", revision=2, canary_share=0.25, tolerance=0.1),
         "judged by one quantile and the limits of a use case": RolloutCreate(
