@@ -21,8 +21,8 @@ MOST_SHOWN = 8
 """Labels, and values of one, that an error shows."""
 
 
-def check_rollout(session: Session, spec: RolloutCreate) -> None:
-    """Raises `BadRequest` or `Conflict` for the first wrong field."""
+def check_rollout(session: Session, spec: RolloutCreate, *, again: bool = False) -> None:
+    """Raises `BadRequest` or `Conflict` for the first wrong field. again: its labels were looked at before."""
     check_judged_by(spec)
     if spec.max_judge_s < spec.min_judge_s:
         raise BadRequest(
@@ -38,7 +38,8 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     revision = known_revision(session, spec.revision)
     if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
-    check_chosen(spec, policies.tellable(session, spec.pool))
+    if not again:
+        check_chosen(spec, policies.tellable(session, spec.pool))
     check_differs(session, spec)
     refuse_unfit(spec, revision, policies.tellable(session, spec.pool))
 

@@ -46,7 +46,7 @@ def create(
     `two`: an emergency waits for another hand than this one. `validates`: the controller holds it against each node
     before the canary. `follows`: the rollout that it retries or reverts.
     """
-    check_rollout(session, spec)
+    check_rollout(session, spec, again=follows is not None)
     policy = policies.policy_of(session, spec.pool)
     if hand is not None and not is_named(policy.proposers, hand.names):
         raise Forbidden(

@@ -14,7 +14,7 @@ from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Stage, Verdict
+from controlplane.contract.bodies.rollouts import Rollout, RolloutAction, RolloutCreate, RolloutPhase, Stage, Verdict
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
@@ -288,5 +288,10 @@ def test_a_policys_labels_hold_where_the_rollout_says_nothing(
     told = person.forecast_rollout(plain)
     assert [wave.group for wave in told.waves] == ["", "H100", "H100", "A100", "A100"], "the canary's group goes first"
     assert told.waves[0].named == ["e"] and told.rollout.spec.wave_order == ["H100", "B200"]
+    made = person.create_rollout(plain.model_copy(update={"start": False}))
+    person.cancel_rollout(made.id)
+    again = person.change_rollout(made.id, RolloutAction.RETRY)
+    assert again.spec.wave_order == ["H100", "B200"], "what the policy named then is no mistake of whoever retries"
+    person.cancel_rollout(again.id)
     own = person.forecast_rollout(regions.model_copy(update={"canary_selector": "node=b"}))
     assert own.waves[0].named == ["b"] and own.rollout.spec.wave_by == "region"
