@@ -17,8 +17,10 @@ from controlplane.rollouts.approval import Hand
 from controlplane.rollouts.decision import Decision, State
 from controlplane.rollouts.view import state_of
 
-_AS_BEFORE = ("canary_share", "metrics", "levels", "profile", "tolerance", "alpha", "max_step_share", "wave_by")
-_AS_BEFORE += ("wave_order",)
+_AS_BEFORE = (
+    *("canary_share", "metrics", "levels", "profile", "tolerance", "alpha"),
+    *("max_step_share", "wave_by", "wave_order"),
+)
 """Of a rollout, what its revert is told and judged by, too."""
 
 
