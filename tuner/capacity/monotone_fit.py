@@ -64,7 +64,8 @@ class MonotoneFit:
             return math.inf
         worst = self.worst
         below, above = float(worst[self.kept - 1]), float(worst[self.kept])
-        return low * math.exp(math.log(high / low) * -below / (above - below))
+        found = low * math.exp(math.log(high / low) * -below / (above - below))
+        return min(max(found, low), high)  # The last digit may lie beyond an edge.
 
     @property
     def broken_first(self) -> str | None:

@@ -22,6 +22,7 @@ from controlplane.ledger.tables import LedgerRow
 from controlplane.rollouts import endpoints
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
 from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.validation.node_findings import MEMORY
 from tests.controlplane.db.keyed_route import KeyedConformance, KeyedRoute
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
@@ -190,7 +191,10 @@ def test_a_dry_run_says_whom_it_can_hurt_and_what_is_to_be_known_of_nodes(
     told = http.post("/api/v1/rollouts", json=wanted, params={"dry_run": True}).json()
     assert (told["blast_radius"]["nodes"], told["blast_radius"]["nodes_at_once"]) == (4, 1)
     assert told["blast_radius"]["says"][0] == "4 nodes, at most 1 at once"
-    assert [(one["node"], one["refuses"]) for one in told["findings"]] == [("b", False)]
+    assert [(one["node"], one["refuses"]) for one in told["findings"]] == [(node, False) for node in "babcd"]
+    away, *memory = told["findings"]
+    assert away["field"] != MEMORY and {one["field"] for one in memory} == {MEMORY}
+    assert all("does not tell its memory" in one["problem"] for one in memory)
     assert told["more_findings"] == 0
 
 
