@@ -292,7 +292,9 @@ def test_stages_soak_and_a_validation_are_gone_through(stage: Stage) -> None:
     assert (rollout.phase, rollout.told_nodes) == (RolloutPhase.VALIDATING, [])
     seen = {stage.until(rollout.id, phase).phase for phase in (RolloutPhase.CANARY, RolloutPhase.SOAKING)}
     assert seen
-    assert stage.read(rollout.id).evidence["validated"] == {}, "all is live there, and nothing speaks against it"
+    validated = stage.read(rollout.id).evidence["validated"]
+    told = {(one["field"], one["refuses"]) for found in validated.values() for one in found}
+    assert told == {("effective.memory", False)}, "all is live there; its nodes do not tell their memory, no more"
     ended = stage.run(rollout.id)
     assert ended.phase is RolloutPhase.PROMOTED, ended.message
 
