@@ -26,7 +26,7 @@ from web.settings.form_fields import problem_of
 row_number.register()
 router = APIRouter(prefix=PAGE_PATH)
 
-MOST_FIELDS = 20
+MOST_FIELDS = 40
 
 
 Said = Annotated[dict[str, str], Depends(form_of(MOST_FIELDS))]

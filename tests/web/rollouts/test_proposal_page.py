@@ -12,6 +12,7 @@ from controlplane.contract.on_call.rollout_policies import PinCreate
 from tests.web.conftest import checked, signed_in
 from tests.web.settings.test_settings_page import form_of
 from tests.web.settings.test_settings_page import signed_in as http_signed_in
+from web.rollouts.proposal_fields import FIELDS
 
 NEW, CHECK = "/rollouts/new", "/parts/rollout_new/checked"
 TYPED = "long queues, as typed here"
@@ -50,7 +51,8 @@ def said(admin: httpx.Client, stack: Any) -> dict[str, str]:
     """A form that is right, as the page sends it."""
     with stack.client() as client:
         revision = client.node("node-1").desired_revision
-    return {"form": form_of(admin), "pool": "demo", "revision": str(revision), "max_num_seqs": "11", "reason": TYPED}
+    wanted = {"form": form_of(admin), "key": "", "pool": "demo", "revision": str(revision), "max_num_seqs": "11"}
+    return {**dict.fromkeys(FIELDS, ""), **wanted, "reason": TYPED}
 
 
 def counts(stack: Any) -> tuple[int, int]:
