@@ -4,6 +4,7 @@ Guarantee: limits and throttling are those of the nearest group upwards that has
 of the tightest limit on the way up. What a group does not tell is None.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,10 +84,9 @@ def throttling(groups: Groups) -> Throttling | None:
 def memory_left(groups: Groups) -> float | None:
     """Share of the tightest memory limit that is left, page cache that can be dropped at once counted as free."""
     shares = []
-    for folder in groups.folders.get("memory", ()):
-        limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
+    for folder, limit in _memory_limits(groups):
         used = _number(folder / "memory.current") or _number(folder / "memory.usage_in_bytes")
-        if limit is None or used is None or limit >= NO_LIMIT_BYTES:
+        if used is None:
             continue
         told = _flat(folder / "memory.stat")
         droppable = told.get("inactive_file", told.get("total_inactive_file", 0))
@@ -96,12 +96,15 @@ def memory_left(groups: Groups) -> float | None:
 
 def memory_limit(groups: Groups) -> int | None:
     """The tightest memory limit on the way up, None where there is none."""
-    limits = []
+    return min((limit for _, limit in _memory_limits(groups)), default=None)
+
+
+def _memory_limits(groups: Groups) -> Iterator[tuple[Path, int]]:
+    """Each group on the way up that has one."""
     for folder in groups.folders.get("memory", ()):
         limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
         if limit is not None and limit < NO_LIMIT_BYTES:
-            limits.append(limit)
-    return min(limits, default=None)
+            yield folder, limit
 
 
 def kills(groups: Groups) -> int | None:

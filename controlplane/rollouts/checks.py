@@ -38,10 +38,11 @@ def check_rollout(session: Session, spec: RolloutCreate, *, again: bool = False)
     revision = known_revision(session, spec.revision)
     if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+    tellable = policies.tellable(session, spec.pool)
     if not again:
-        check_chosen(spec, policies.tellable(session, spec.pool))
+        check_chosen(spec, tellable)
     check_differs(session, spec)
-    refuse_unfit(spec, revision, policies.tellable(session, spec.pool))
+    refuse_unfit(spec, revision, tellable)
 
 
 def check_chosen(spec: RolloutCreate, nodes: Sequence[NodeView]) -> None:

@@ -22,14 +22,7 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.bodies.studies import (
-    FINALIST,
-    RandomSearch,
-    Study,
-    StudyResult,
-    StudyState,
-    StudyVerdict,
-)
+from controlplane.contract.bodies.studies import FINALIST, RandomSearch, Study, StudyResult, StudyState, StudyVerdict
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError

@@ -83,6 +83,13 @@ Limits = Annotated[
 LabelName = Annotated[str, Field(max_length=LONGEST_NAME)]
 WaveOrder = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]], Field(max_length=MOST_VALUES)]
 
+
+def check_wave_order(order: list[str], label: str) -> None:
+    """Of a rollout and of a policy. Raises `ValueError` for values of no label."""
+    if order and not label:
+        raise ValueError("wave_order: of which label are these values? name it in wave_by")
+
+
 JUDGED_METRICS: tuple[str, ...] = (TTFT.short, TPOT.short, E2E.short, ITL.short)
 """Compared where a rollout does not say."""
 
@@ -262,8 +269,7 @@ class RolloutCreate(BaseModel):
 
     @model_validator(mode="after")
     def _ordered(self) -> "RolloutCreate":
-        if self.wave_order and not self.wave_by:
-            raise ValueError("wave_order: of which label are these values? name it in wave_by")
+        check_wave_order(self.wave_order, self.wave_by)
         return self
 
     @property

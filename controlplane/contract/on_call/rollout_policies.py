@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from controlplane.contract.bodies.rollouts import LabelName, OnInconclusive, WaveOrder
+from controlplane.contract.bodies.rollouts import LabelName, OnInconclusive, WaveOrder, check_wave_order
 from controlplane.contract.changes.label_selector import SelectorText
 
 CLOCK_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
@@ -86,8 +86,7 @@ class RolloutPolicyCreate(BaseModel):
 
     @model_validator(mode="after")
     def _ordered(self) -> "RolloutPolicyCreate":
-        if self.wave_order and not self.wave_by:
-            raise ValueError("wave_order: of which label are these values? name it in wave_by")
+        check_wave_order(self.wave_order, self.wave_by)
         return self
 
 

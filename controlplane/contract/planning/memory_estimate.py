@@ -142,9 +142,8 @@ def _mend(memory: NodeMemory, runs: Mapping[str, Any], wanted: Mapping[str, Any]
     low = _least(knob)
     if not _fits(memory, runs, wanted, knob, low):
         return elsewhere
-    high = largest(wanted[knob]) or int(
-        wanted[MAX_NUM_BATCHED_TOKENS]
-    )  # It does not fit; a chunk of 0 is a whole step.
+    # What does not fit; a chunk of 0 is a whole step.
+    high = largest(wanted[knob]) or int(wanted[MAX_NUM_BATCHED_TOKENS])
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(memory, runs, wanted, knob, middle) else (low, middle)

@@ -9,23 +9,11 @@ from hypothesis import strategies as st
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
-from controlplane.contract.reports.node_memory import NodeMemory
 from controlplane.rollouts.validation.node_findings import MEMORY, findings
+from tests.controlplane.contract.planning.test_memory_estimate import MIB, TOLD
 
 RUNS = EngineConfig().knobs()
-MIB = 2**20
-HOLDS = NodeMemory(
-    limit_bytes=1000 * MIB,
-    weights_bytes=400 * MIB,
-    weights_bytes_by_format={"none": 400 * MIB, "int8": 110 * MIB},
-    draft_weights_bytes=0,
-    kv_cache_memory_bytes=300 * MIB,
-    kv_cache_size_tokens=40 * 2048,
-    max_model_len=2048,
-    activation_bytes_per_token=MIB // 4,
-    logits_bytes_per_token=MIB // 8,
-    swap_holds_both=True,
-)
+HOLDS = TOLD.model_copy(update={"kv_cache_size_tokens": 40 * 2048, "logits_bytes_per_token": MIB // 8})
 NOT_KNOWN = "it does not tell its memory, so whether this fits there is not known"
 
 
