@@ -27,6 +27,7 @@ from controlplane.contract.bodies.alerts import (
     Silence,
     SilenceCreate,
 )
+from controlplane.contract.bodies.remedies import RemedyStep
 from controlplane.contract.channels.destinations import (
     DeadLettersReplayed,
     Delivery,
@@ -159,6 +160,13 @@ def open_alerts(session: Session) -> list[Alert]:
         .order_by(col(AlertRow.id).desc())
     )
     return [alert_view(row) for row in session.exec(query)]
+
+
+def steps_of_firing(session: Session) -> dict[int, list[RemedyStep]]:
+    """What was chosen for each of our own firing alerts that has anything, by the alert's id."""
+    firing = (AlertRow.source == OURS, AlertRow.state == AlertState.FIRING.value)
+    rows = session.exec(select(AlertRow.id, AlertRow.remedies).where(*firing).order_by(col(AlertRow.id)))
+    return {alert_id or 0: [RemedyStep.model_validate(step) for step in steps] for alert_id, steps in rows if steps}
 
 
 def alert(session: Session, alert_id: int) -> Alert:

@@ -39,7 +39,7 @@ from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
 from controlplane.app.own_place import place_of
 from controlplane.app.pool_limits import pool_limits
-from controlplane.app.remedies import check_remedy
+from controlplane.app.remedies import check_remedy, not_at_rest
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.settings_in_force import settings_in_force
 from controlplane.app.ticks import ticks_of
@@ -67,7 +67,6 @@ from controlplane.keys import Keyring
 from controlplane.ledger import signing
 from controlplane.ledger.head_file import PERIOD_S, HeadFile
 from controlplane.outgoing import LOOPBACK
-from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
 from controlplane.rollouts.hooks.hook_caller import HookCaller
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
@@ -239,7 +238,7 @@ def _service(
         verdicts=VerdictDesk(telemetry),
         reach=ReachDesk(telemetry),
         outgoing=settings.outgoing,
-        rollouts_under_way=rollouts.busy_pools,
+        not_at_rest=not_at_rest,
         late_reports=LateReports(shown),
         traffic=telemetry,
         twin=TwinDesk(TWIN),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -33,9 +34,9 @@ router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
 @dataclass(frozen=True, kw_only=True)
 class StudyParts(AuthParts):
-    """What these routes are served with. rollouts_under_way: by pool what is under way; rollouts lie beside studies."""
+    """What these routes are served with. not_at_rest: by pool what its studies wait for the end of, now."""
 
-    rollouts_under_way: Callable[[Session], Mapping[str, str]]
+    not_at_rest: Callable[[Session, datetime], Mapping[str, str]]
     late_reports: LateReports
 
 
@@ -71,9 +72,10 @@ def create_study(
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
 def claim_study(wanted: StudyClaim, session: SessionDep, _: Operator, service: Studies) -> Study | Response:
-    """Take the oldest queued study of a pool without a rollout under way; 204 when there is none."""
-    busy = service.rollouts_under_way(session)
-    return store.claim(session, wanted.worker, service.clock(), busy=busy) or Response(status_code=204)
+    """Take the oldest queued study of a pool without a rollout under way, or an alert that a take-back is just ending;
+    204 when there is none."""
+    now = service.clock()
+    return store.claim(session, wanted.worker, now, busy=service.not_at_rest(session, now)) or Response(status_code=204)
 
 
 @router.get("/{study_id:int}")

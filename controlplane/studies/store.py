@@ -81,8 +81,8 @@ def claim(
 ) -> Study | None:
     """Give the oldest queued study, of a pool that has none running, to a worker. None when there is none.
 
-    `busy`: pools that are being changed, and by what. Their studies stay queued and say so: what a canary runs is
-    not the pool's configuration, and what a study measures then would be compared with nothing that lasts.
+    `busy`: pools that are not at rest, and what is going on there. Their studies stay queued and say so: what a canary
+    runs is not the pool's configuration, and what a study measures then would be compared with nothing that lasts.
     """
     expire_leases(session, now)
     running = select(StudyRow.running_pool).where(col(StudyRow.running_pool).is_not(None))

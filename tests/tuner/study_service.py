@@ -167,7 +167,7 @@ class StudyService:
             clock=utc_now,
             tokens=TokenCache(self.database),
             keyring=keyring_of(self.database),
-            rollouts_under_way=lambda _: {},
+            not_at_rest=lambda session, now: {},
             late_reports=LateReports(),
         )
         error_handlers.install(app)

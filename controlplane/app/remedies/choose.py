@@ -56,7 +56,7 @@ def _configuration(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, 
         return [first.choice, *_study(alert, rule, cause, seen, now)]
     if first.study is Study.LATER:
         return [first.choice, offered(cause, now, first.back_to)]
-    waits = ", once the take-back has ended"
+    waits = ", once the take-back has ended and the pool is back"
     study = study_for(alert, rule.remedy, cause, seen, now, start=first.back_to, after=waits)
     assert study is not None
     return [first.choice, Choice(study.step, study.deed, after_the_last=True)]

@@ -393,7 +393,8 @@ class Study(BaseModel):
 class StudyClaim(BaseModel):
     """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none).
 
-    A study whose pool has a rollout under way stays queued, and its `progress` says what it waits for.
+    A study whose pool has a rollout under way, or an alert that a take-back has ended the cause of just now, stays
+    queued, and its `progress` says what it waits for.
     """
 
     worker: str = Field(

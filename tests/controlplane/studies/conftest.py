@@ -103,7 +103,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
         clock=clock,
         tokens=TokenCache(database),
         keyring=keyring_of(database),
-        rollouts_under_way=lambda session: dict(app.state.busy),
+        not_at_rest=lambda session, now: dict(app.state.busy),
         late_reports=LateReports(),
     )
     app.include_router(endpoints.router)
