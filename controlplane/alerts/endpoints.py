@@ -127,6 +127,7 @@ def delete_rule(rule_id: PathId, session: SessionDep, principal: Operator, servi
 @router.post("/alert-rules:dry-run", responses=answers(Overloaded))
 def dry_run_rule(wanted: DryRunCreate, _: Operator, service: Alerts) -> DryRun:
     """When a rule would have fired over the past, by its own judges on what telemetry keeps of it; nothing is kept."""
+    _check(service, wanted.rule)
     return service.dry_runs.run(wanted, service.clock())
 
 

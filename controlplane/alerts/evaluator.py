@@ -193,7 +193,8 @@ class AlertEvaluator:
                 for entry in findings.entries:
                     ledger.append(session, now=now, actor=ledger.SERVICE, subject=f"alert-rule/{job.rule.id}", **entry)
                 for draft in drafts:
-                    scribe.write(session, job.rule, draft, silences)
+                    if draft.is_new:
+                        scribe.write(session, job.rule, draft, silences)
 
     def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:
         held = [row.id for row in seen.alerts if row.silenced and row.state == AlertState.FIRING.value]

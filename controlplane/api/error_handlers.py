@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute
 
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
+from controlplane.contract.mistake_text import mistake_text
 from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def _mend(item: dict[str, Any]) -> str:
     got = "" if item["loc"][-1] in SECRET else f", got {_shown(item.get('input'))}"
     if item["type"] == "string_pattern_mismatch":
         return f"wants text of the form {item['ctx']['pattern']}{got}"
-    wanted = str(item["msg"]).removeprefix("Value error, ")
+    wanted = mistake_text(item)
     return f"{wanted[:1].lower()}{wanted[1:]}{got}"
 
 

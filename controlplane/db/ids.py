@@ -1,10 +1,10 @@
-"""Row ids in URLs: whole numbers that an INTEGER column of every database can hold."""
+"""Row ids in URLs."""
 
 from typing import Annotated
 
 from fastapi import Path, Query
 
-MAX_ID = 2**31 - 1
+from controlplane.contract.row_id import MAX_ID
 
 PathId = Annotated[int, Path(ge=1, le=MAX_ID, description="its id, as the list shows it")]
 QueryId = Annotated[int | None, Query(ge=1, le=MAX_ID, description="only of the thing with this id")]

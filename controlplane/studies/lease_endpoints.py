@@ -10,8 +10,9 @@ from controlplane.contract.bodies.studies import Trial, TrialReport
 from controlplane.contract.errors import Conflict
 from controlplane.contract.planning.study_checks import check_finite
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
+from controlplane.contract.row_id import MAX_ID
 from controlplane.db import SessionDep
-from controlplane.db.ids import MAX_ID, PathId
+from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
 from controlplane.studies import lease_store
 from controlplane.studies.endpoints import Studies

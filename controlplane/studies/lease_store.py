@@ -15,7 +15,7 @@ from controlplane import ledger
 from controlplane.contract.bodies.studies import MEASURED, StudyState, Trial, TrialReport, TrialState
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
-from controlplane.db.ids import MAX_ID
+from controlplane.contract.row_id import MAX_ID
 from controlplane.db.rows import existing, newest
 from controlplane.studies import machine, trial_lease
 from controlplane.studies.store import held_study, study_row

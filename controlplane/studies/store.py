@@ -22,7 +22,7 @@ from controlplane.contract.bodies.studies import (
     StudyState,
 )
 from controlplane.contract.errors import BadRequest, Conflict
-from controlplane.db.ids import MAX_ID
+from controlplane.contract.row_id import MAX_ID
 from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine

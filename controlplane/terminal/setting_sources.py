@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from controlplane.contract.errors import BadSettings
+from controlplane.contract.mistake_text import mistake_text
 
 Model = TypeVar("Model")
 
@@ -127,7 +128,7 @@ def checked(model: type[Model], values: Mapping[str, Given], prefix: str) -> Mod
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
-    message = first["msg"].removeprefix("Value error, ")
+    message = mistake_text(first)
     setting = next((one for one in settings_of(model) if one.name == name), None)
     if setting is None:
         raise BadSettings(f"settings: {message}", field="settings")

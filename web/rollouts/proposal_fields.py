@@ -16,6 +16,7 @@ from controlplane.contract.bodies.rollouts import RolloutProposal, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeClass, Knob, parse_knob
+from controlplane.contract.mistake_text import mistake_text
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
 from web.rollouts.guard_fields import BY_LABEL, WHICH_LABEL, share_of
@@ -98,7 +99,7 @@ def filled(said: Mapping[str, str]) -> Filled:
     except ValidationError as error:
         for one in error.errors(include_url=False):
             name = field_of(".".join(str(part) for part in one["loc"]))
-            problems[name] = one["msg"].removeprefix("Value error, ")
+            problems[name] = mistake_text(one)
         return Filled(None, problems, knobs)
     return Filled(proposal, {}, knobs)
 

@@ -14,6 +14,7 @@ from controlplane.contract.bodies.access import EnrolmentRules, Scope, TokenCrea
 from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
 from controlplane.contract.errors import BadRequest, TailwrightError
+from controlplane.contract.mistake_text import mistake_text
 
 LASTS = {
     "": "as usual: 90 days, of scope enrol until it is revoked",
@@ -53,7 +54,7 @@ def made(model: type[Model], said: Mapping[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0]) if first["loc"] else ""
-        message = first["msg"].removeprefix("Value error, ")
+        message = mistake_text(first)
         raise BadRequest(f"{field}: {message}" if field else message, field=field) from None
 
 

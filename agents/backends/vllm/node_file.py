@@ -16,6 +16,7 @@ from agents.backends.vllm.arguments import check_arguments
 from controlplane.contract import knobs
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
+from controlplane.contract.mistake_text import mistake_text
 from controlplane.serving.tls import TlsFiles, check_exposed, tls_files
 from controlplane.terminal.toml_file import read_toml
 
@@ -203,7 +204,7 @@ def _first_mistake(error: ValidationError) -> tuple[str, str]:
         return field, f"no such field, {nearest(place[-1], list(table.model_fields))}"
     if first["type"] == "missing":
         return field, "is needed; deploy/vllm/node.toml shows every field"
-    return field, first["msg"].removeprefix("Value error, ")
+    return field, mistake_text(first)
 
 
 def _placed(node: NodeFile, path: Path) -> NodeFile:

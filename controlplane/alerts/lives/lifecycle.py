@@ -53,7 +53,8 @@ class News:
 @dataclass
 class Draft:
     """One alert's life during a tick. `alert_id` None: it is new. `story` is the finding that tells most of it; `told`
-    what receivers know after this tick, where that changes; `news` what they are to hear of an open alert."""
+    what receivers know after this tick, where that changes; `news` what they are to hear of an open alert. `stood`:
+    life and value of an open alert before this tick."""
 
     fingerprint: str
     labels: dict[str, str]
@@ -65,6 +66,16 @@ class Draft:
     diagnosis: Diagnosis | None = None
     told: Told | None = None
     news: News | None = None
+    stood: tuple[Life, float | None] | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything to write: of an alert that stays as it is there is not."""
+        if self.stood is None or self.events or self.told is not None or self.news is not None:
+            return True
+        life, value = self.stood
+        seen = None if self.latest is None else self.latest.value
+        return self.life != life or (seen is not None and seen != value)
 
 
 def life_of(row: AlertRow) -> Life:
@@ -82,9 +93,7 @@ def follow(rule_id: int, open_alerts: Mapping[str, AlertRow], findings: Iterable
             row = open_alerts.get(print_)
             if any(old.fingerprint == print_ for old in done):
                 row = None
-            draft = Draft(
-                print_, finding.labels, Life() if row is None else life_of(row), None if row is None else row.id
-            )
+            draft = Draft(print_, finding.labels, Life()) if row is None else _open(row, finding)
             current[print_] = draft
         draft.life, event = advance(draft.life, finding.reading, finding.at, finding.patience, finding.since)
         draft.latest = finding
@@ -95,6 +104,11 @@ def follow(rule_id: int, open_alerts: Mapping[str, AlertRow], findings: Iterable
         if draft.life.state is AlertState.RESOLVED:
             done.append(current.pop(print_))
     return done + [draft for draft in current.values() if draft.life.state is not None]
+
+
+def _open(row: AlertRow, finding: Finding) -> Draft:
+    life = life_of(row)
+    return Draft(row.fingerprint, finding.labels, life, row.id, stood=(life, row.value))
 
 
 def _fuller(old: Finding | None, new: Finding) -> Finding:

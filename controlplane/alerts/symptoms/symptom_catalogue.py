@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from controlplane.alerts.symptoms.expressions import FORMS, Amount, Expression, Gate, Level, Strict
 from controlplane.contract.bodies.alerts import Severity
 from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.mistake_text import mistake_text
 
 FILE = Path(__file__).with_name("catalogue.toml")
 
@@ -81,7 +82,7 @@ def _symptom(name: str, table: dict[str, Any]) -> Symptom:
         # An unknown key says more than the one that is missing for it.
         first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
         place = ".".join([name, *(str(part) for part in first["loc"])])
-        said = str(first["msg"]).removeprefix("Value error, ")
+        said = mistake_text(first)
         if first["type"] == "extra_forbidden":
             said = f"no such key, {nearest(str(first['loc'][-1]), _keys(len(first['loc']) == 1))}"
         raise BadRequest(f"{place}: {said}", field=place) from None

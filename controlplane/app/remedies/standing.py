@@ -1,6 +1,6 @@
 """What stands when a remedy is to be chosen: the pool's revision, rollout and study, and what was started before.
 
-Reads only, in the transaction in which the alert fires.
+Reads only, in the transaction in which the alert fires. For many alerts of a pool what they share is read once.
 """
 
 from collections.abc import Sequence
@@ -54,25 +54,63 @@ class Standing:
     deeds: tuple[Deed, ...] = ()
 
 
-def standing(session: Session, alert: Alert, remedy: Remedy | None, cause: Cause, now: datetime) -> Standing:
-    """What stands in the pool of the alert, and of its rule's study where that names another."""
-    wanted = None if remedy is None else remedy.study
-    pool = alert.labels.get("pool") or ("" if wanted is None else wanted.pool)
-    newest = rollouts.listing(session, before_id=None, limit=FURTHEST_BACK, pool=pool)
-    brought = brought_by(newest, cause)
-    study = None if wanted is None else studies.active(session, wanted.pool)
-    begun = study.started_at if study is not None and study.state is StudyState.RUNNING else None
-    revision = fleet.pool_revision(session, pool)
-    return Standing(
-        pool=pool,
-        revision=revision,
-        under_way=rollouts.active(session, pool),
-        brought_by=brought,
-        take_backs=() if brought is None else tuple(_take_backs(newest, brought)),
-        study=study,
-        study_revision=None if begun is None else revision_at(newest, begun, revision),
-        deeds=tuple(_deeds(session, now, 0.0 if remedy is None else remedy.cooldown_s)),
-    )
+class Standings:
+    """What stands at one moment, as one transaction sees it: as long as nothing is written, nothing is read twice."""
+
+    def __init__(self, session: Session, now: datetime) -> None:
+        self._session = session
+        self._now = now
+        self._pools: dict[str, _Pool] = {}
+        self._studies: dict[str, Study | None] = {}
+        self._deeds: Sequence[Deed] | None = None
+
+    def of(self, alert: Alert, remedy: Remedy | None, cause: Cause) -> Standing:
+        """What stands in the pool of the alert, and of its rule's study where that names another."""
+        wanted = None if remedy is None else remedy.study
+        name = alert.labels.get("pool") or ("" if wanted is None else wanted.pool)
+        pool = self._pool(name)
+        brought = brought_by(pool.newest, cause)
+        study = None if wanted is None else self._study(wanted.pool)
+        begun = study.started_at if study is not None and study.state is StudyState.RUNNING else None
+        since = self._now - timedelta(seconds=0.0 if remedy is None else remedy.cooldown_s)
+        return Standing(
+            pool=name,
+            revision=pool.revision,
+            under_way=pool.under_way,
+            brought_by=brought,
+            take_backs=() if brought is None else tuple(_take_backs(pool.newest, brought)),
+            study=study,
+            study_revision=None if begun is None else revision_at(pool.newest, begun, pool.revision),
+            deeds=tuple(deed for deed in self._all_deeds() if deed.time > since),
+        )
+
+    def _pool(self, name: str) -> "_Pool":
+        if name not in self._pools:
+            self._pools[name] = _Pool(
+                fleet.pool_revision(self._session, name),
+                rollouts.active(self._session, name),
+                rollouts.listing(self._session, before_id=None, limit=FURTHEST_BACK, pool=name),
+            )
+        return self._pools[name]
+
+    def _study(self, pool: str) -> Study | None:
+        if pool not in self._studies:
+            self._studies[pool] = studies.active(self._session, pool)
+        return self._studies[pool]
+
+    def _all_deeds(self) -> Sequence[Deed]:
+        if self._deeds is None:
+            self._deeds = _deeds(self._session)
+        return self._deeds
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """`newest`: its rollouts, the newest first."""
+
+    revision: int | None
+    under_way: Rollout | None
+    newest: Sequence[Rollout]
 
 
 def brought_by(newest: Sequence[Rollout], cause: Cause) -> Rollout | None:
@@ -108,7 +146,7 @@ def _take_backs(newest: Sequence[Rollout], brought: Rollout) -> list[Rollout]:
     return [one for one in newest if one.spec.takes_back == brought.spec.revision and one.id > brought.id]
 
 
-def _deeds(session: Session, now: datetime, within_s: float) -> list[Deed]:
+def _deeds(session: Session) -> list[Deed]:
     entries = ledger.entries(session, before_id=None, limit=FURTHEST_BACK, kind=STARTED)
     return [
         Deed(
@@ -121,5 +159,5 @@ def _deeds(session: Session, now: datetime, within_s: float) -> list[Deed]:
             study_id=entry.evidence.get("study_id"),
         )
         for entry in entries
-        if now - entry.time < timedelta(seconds=within_s) and entry.evidence.get("study_id") is not None
+        if entry.evidence.get("study_id") is not None
     ]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destination_kinds import DestinationKind
+from controlplane.contract.row_id import RowId
 
 
 class DestinationCreate(BaseModel):
@@ -136,7 +137,7 @@ class Delivery(BaseModel):
 class DeadLettersReplay(BaseModel):
     """Which dead letters are sent once more."""
 
-    ids: list[int] | None = Field(
+    ids: list[RowId] | None = Field(
         default=None, max_length=10_000, description="the deliveries' numbers; null: all of the destination"
     )
 

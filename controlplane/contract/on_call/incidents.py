@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from controlplane.contract.bodies.alerts import Alert, Severity
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.on_call.attribution import Attribution
+from controlplane.contract.row_id import RowId
 
 
 class IncidentState(StrEnum):
@@ -136,13 +137,13 @@ class IncidentNoteCreate(BaseModel):
 class IncidentMerge(BaseModel):
     """Another incident of the same cause."""
 
-    incident_id: int = Field(ge=1, le=2**31 - 1, description="the incident whose alerts are taken in")
+    incident_id: RowId = Field(description="the incident whose alerts are taken in")
 
 
 class IncidentSplit(BaseModel):
     """Alerts that are of another cause."""
 
-    alert_ids: list[int] = Field(min_length=1, max_length=500, description="its alerts that become another incident")
+    alert_ids: list[RowId] = Field(min_length=1, max_length=500, description="its alerts that become another incident")
     reason: str = Field(default="", max_length=500, description="why they are of another cause")
 
 

@@ -448,6 +448,21 @@ def test_a_rule_on_what_is_not_kept_by_time_cannot_be_tried(clients: dict[str, T
     assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == "rule.condition.kind"
 
 
+def test_a_rule_that_could_not_be_made_is_not_tried(clients: dict[str, TestClient]) -> None:
+    study = {"pool": "chat", "constraints": [{"metric": "warmth", "q": 0.9, "limit_s": 1}]}
+    wanted = {"rule": {**rule(), "remedy": {"study": study}}, "window_s": 3600}
+    answer = clients["operate"].post("/api/v1/alert-rules:dry-run", json=wanted)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["detail"]["field"] == "remedy.study.constraints[0].metric"
+
+
+@pytest.mark.parametrize("number", [0, -3, 2**31, 10**30])
+def test_what_is_no_number_of_a_dead_letter_is_refused_by_name(clients: dict[str, TestClient], number: int) -> None:
+    path = "/api/v1/destinations/1/dead-letters:replay"
+    answer = clients["operate"].post(path, json={"ids": [5, number]})
+    assert answer.status_code == 422 and answer.json()["detail"][0]["loc"] == ["body", "ids", 1]
+
+
 def test_the_catalogue_is_there_to_be_read(clients: dict[str, TestClient]) -> None:
     items = clients["read"].get("/api/v1/symptoms").json()["items"]
     (one,) = [item for item in items if item["id"] == "kv_near_full"]

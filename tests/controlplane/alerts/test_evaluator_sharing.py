@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlmodel import select
 
 from controlplane.alerts import store
@@ -129,3 +130,35 @@ def test_where_nothing_is_new_of_the_nodes_nothing_is_written(database: Database
 
 def plant_time(start: datetime, seconds: float) -> datetime:
     return datetime.fromtimestamp(start.timestamp() + seconds, start.tzinfo)
+
+
+def test_alerts_that_stay_as_they_are_cost_no_statement(database: Database, telemetry: Any, plant: Any) -> None:
+    """A fleet on fire is not written anew with each tick, under the lock that its reports wait for."""
+    add_rule(database, DriftCondition(for_s=0), plant.now)
+    evaluator = AlertEvaluator(database, telemetry)
+    asked: Counter[str] = Counter()
+    event.listen(database.engine, "before_cursor_execute", lambda *seen: asked.update([seen[2].split()[0]]))
+
+    def drifting(nodes: range) -> dict[str, int]:
+        """Statements of the tick after the one in which these nodes' alerts fired, which has news of one node."""
+        with database.session() as session:
+            for number in nodes:
+                fleet.enrol(
+                    session, EnrolmentRequest(node=f"n{number}", pool="main", backend="e"), actor="x", now=plant.now
+                )
+                session.get_one(NodeRow, f"n{number}").drift_since = plant.now
+        plant.serve(5)
+        evaluator.tick(plant.now)
+        with database.session() as session:
+            session.get_one(NodeRow, f"n{nodes[0]}").drift_since = None
+        plant.serve(5)
+        asked.clear()
+        evaluator.tick(plant.now)
+        return dict(asked)
+
+    few = drifting(range(3))
+    many = drifting(range(10, 40))
+    assert few == many
+    with database.read_session() as session:
+        states = Counter(alert.state.value for alert in store.alerts(session, before_id=None, limit=99))
+    assert states == {"firing": 2 + 29, "resolved": 2}

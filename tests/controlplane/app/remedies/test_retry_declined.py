@@ -1,7 +1,10 @@
 """A declined remedy is chosen again once what forbade it has ended."""
 
+from collections import Counter
 from datetime import datetime
 
+import pytest
+from sqlalchemy import event
 from sqlmodel import Session, select
 
 from controlplane.alerts import store
@@ -87,3 +90,34 @@ def test_an_alert_that_has_resolved_is_left_alone(world: World, database: Databa
     row.state = "resolved"
     world.session.add(row)
     assert fired.steps(database, at(75)) == [(BACK, DECLINED)]
+
+
+def test_what_still_cannot_be_done_is_read_once_for_all_and_written_for_none(world: World, database: Database) -> None:
+    brought = world.reaches(BAD, 0)
+    rollouts.create(world.session, RolloutCreate(pool="p", revision=OTHER), actor="me", now=at(30))
+    asked: Counter[str] = Counter()
+    event.listen(database.engine, "before_cursor_execute", lambda *seen: asked.update([seen[2].split()[0]]))
+
+    def asked_for(numbers: range) -> dict[str, int]:
+        for number in numbers:
+            told = alert(number, cause("config_change", revision=BAD, rollout_id=brought.id), fingerprint=f"f{number}")
+            Open(world, told, 60)
+        asked.clear()
+        try_again(database, world.remedies, at(65))
+        return dict(asked)
+
+    few, many = asked_for(range(1, 4)), asked_for(range(4, 34))
+    assert few == many and not {"INSERT", "UPDATE", "DELETE"} & set(many)
+
+
+def test_an_alert_that_cannot_be_read_stops_no_other(
+    world: World, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    brought = world.reaches(BAD, 0)
+    other = rollouts.create(world.session, RolloutCreate(pool="p", revision=OTHER), actor="me", now=at(30))
+    named = cause("config_change", revision=BAD, rollout_id=brought.id)
+    broken, well = Open(world, alert(7, named), 60), Open(world, alert(8, named, fingerprint="g"), 60)
+    world.ends(other.id, RolloutPhase.ROLLED_BACK, 70)
+    world.session.get_one(AlertRow, broken.id).severity = "loud"
+    assert (BACK, STARTED) in well.steps(database, at(75))
+    assert f"the remedies of alert {broken.id} could not be chosen again" in caplog.text
