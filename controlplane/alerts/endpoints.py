@@ -151,14 +151,16 @@ def list_alerts(
 ) -> Page[Alert]:
     """Alerts, newest first."""
     found = store.alerts(session, before_id=cursor, limit=limit + 1, state=state)
-    silences, now = holding_now(session), service.clock()
+    now = service.clock()
+    silences = holding_now(session, now)
     return page_of([seen_at(one, silences, now) for one in found], limit)
 
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: PathId, session: SessionDep, _: Reader, service: Alerts) -> Alert:
     """One alert with its evidence, its diagnosis, and what was done about it."""
-    return seen_at(store.alert(session, alert_id), holding_now(session), service.clock())
+    now = service.clock()
+    return seen_at(store.alert(session, alert_id), holding_now(session, now), now)
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ class AlertEvaluator:
             states = select(DetectorStateRow).where(col(DetectorStateRow.rule_id).in_(ids))
             states = states.order_by(col(DetectorStateRow.rule_id), col(DetectorStateRow.pool))
             state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
-            silences = holding_now(session) if any(outcome.drafts for outcome in outcomes) else []
+            silences = holding_now(session, now) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
             for job, end, findings, drafts in outcomes:
                 rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
@@ -201,7 +201,7 @@ class AlertEvaluator:
         if not held:
             return
         with self._database.session() as session:
-            silences = holding_now(session)
+            silences = holding_now(session, now)
             scribe = Scribe(now, self._external_url, None)
             for alert_id in held:
                 row = session.get(AlertRow, alert_id, with_for_update=True)

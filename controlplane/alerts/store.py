@@ -286,9 +286,10 @@ def silences(session: Session, *, before_id: int | None, limit: int) -> list[Sil
     return [silence_view(row) for row in session.exec(newest(SilenceRow, before_id, limit))]
 
 
-def silences_now(session: Session) -> list[Silence]:
-    """Those that nobody ended early; each says when it begins and ends."""
-    rows = session.exec(select(SilenceRow).where(col(SilenceRow.ended_early_at).is_(None)))
+def silences_now(session: Session, now: datetime) -> list[Silence]:
+    """Those that are not over; each says when it begins and ends."""
+    lasting = (col(SilenceRow.ended_early_at).is_(None), SilenceRow.ends_at > now)
+    rows = session.exec(select(SilenceRow).where(*lasting))
     return [silence_view(row) for row in rows]
 
 

@@ -5,6 +5,7 @@ which `true` became the number 1 is not the one that somebody meant.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Union
@@ -19,6 +20,8 @@ from controlplane.api.unknown_fields import items_of, members_of, models_of, val
 from controlplane.contract.errors import BadRequest
 
 _TIME = "a date and time as text, RFC 3339"
+_DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+"""How one begins: text of digits alone would be read as seconds since 1970, a date as its midnight."""
 _WANTED: dict[Any, str] = {int: "an integer", float: "a number", bool: "true or false"}
 _WANTED |= {datetime: _TIME, AwareDatetime: _TIME}
 
@@ -54,7 +57,7 @@ def _fits(value: Any, wanted: Any) -> bool:
     if wanted is bool:
         return isinstance(value, bool)
     if _WANTED[wanted] == _TIME:
-        return isinstance(value, str)
+        return isinstance(value, str) and _DATE_AND_TIME.match(value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -23,7 +23,7 @@ class DeclaredSilences(Declarable[DeclaredSilence]):
 
     def there(self) -> list[Thing]:
         """Those that last. A person's has a key of its own unless it is wanted just so, and no file made one."""
-        found = [one for one in store.silences_now(self.hand.session) if one.ends_at > self.hand.now]
+        found = store.silences_now(self.hand.session, self.hand.now)
         taken = {key_of(one) for one in found if one.origin is not None}
         wanted = {(key_of(one), *_fields(one).values()) for one in self.wanted if one.ends_at.tzinfo is not None}
         things = []

@@ -146,7 +146,7 @@ def _existing(session: Session, incident_id: int, *, lock: bool = False) -> Inci
 
 def _tallies(session: Session, incident_ids: Sequence[int], now: datetime) -> dict[int, Tally]:
     """By incident. Where nothing holds alerts back they are counted by the database: an incident may have thousands."""
-    held = holding_now(session)
+    held = holding_now(session, now)
     if held:
         members = members_of(session, incident_ids)
         return {number: _tally([seen_at(alert, held, now) for alert in members[number]]) for number in incident_ids}
@@ -182,7 +182,7 @@ def _in_order(sources: Iterable[str]) -> tuple[str, ...]:
 
 def _members(session: Session, incident_id: int, now: datetime) -> list[IncidentAlert]:
     """Its alerts as they are shown at `now`: silenced where something holds their news back."""
-    held = holding_now(session)
+    held = holding_now(session, now)
     query = select(IncidentAlertRow, AlertRow).join(AlertRow, col(AlertRow.id) == col(IncidentAlertRow.alert_id))
     return [
         IncidentAlert(alert=seen_at(alert_view(row), held, now), joined_at=link.joined_at, why=link.why)

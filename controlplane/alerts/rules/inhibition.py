@@ -23,22 +23,26 @@ OF_NO_SILENCE = 0
 
 
 def held_by(rules: Iterable[InhibitRule], sources: Iterable[Mapping[str, str]]) -> list[Silence]:
-    """What alerts with these labels, which fire and are told, hold back."""
+    """What alerts with these labels, which fire and are told, hold back: once, however many hold back the same."""
     told = list(sources)
-    return [
-        _silence(rule, labels)
-        for rule in rules
+    return [_silence(rule, equal) for rule in rules for equal in _held_equal(rule, told)]
+
+
+def _held_equal(rule: InhibitRule, told: Iterable[Mapping[str, str]]) -> set[tuple[str, ...]]:
+    """The values of the labels that must agree, of the alerts that are sources of the rule."""
+    return {
+        tuple(labels[name] for name in rule.equal)
         for labels in told
-        if matches(rule.source, labels)
+        if all(name in labels for name in rule.equal)
+        and matches(rule.source, labels)
         and not matches(rule.target, labels)
-        and all(name in labels for name in rule.equal)
-    ]
+    }
 
 
-def _silence(rule: InhibitRule, labels: Mapping[str, str]) -> Silence:
+def _silence(rule: InhibitRule, equal: tuple[str, ...]) -> Silence:
     return Silence(
         id=OF_NO_SILENCE,
-        matchers={**rule.target.matchers, **{name: labels[name] for name in rule.equal}},
+        matchers={**rule.target.matchers, **dict(zip(rule.equal, equal, strict=True))},
         patterns=rule.target.patterns,
         starts_at=FIRST,
         ends_at=LAST,
@@ -60,6 +64,6 @@ def held_now(session: Session) -> list[Silence]:
     return held_by(rules, (labels_of(alert_view(row)) for row in session.exec(told)))
 
 
-def holding_now(session: Session) -> list[Silence]:
+def holding_now(session: Session, now: datetime) -> list[Silence]:
     """All that holds alerts back: what people silenced, and what inhibit rules hold back while their sources fire."""
-    return [*store.silences_now(session), *held_now(session)]
+    return [*store.silences_now(session, now), *held_now(session)]

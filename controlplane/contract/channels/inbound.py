@@ -1,8 +1,12 @@
 """What others post: wire models of alerts of other systems, and of marks."""
 
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field
+
+LabelName = Annotated[str, Field(min_length=1, max_length=256)]
+LabelValue = Annotated[str, Field(max_length=256)]
 
 
 class InboundTaken(BaseModel):
@@ -39,7 +43,9 @@ class EventCreate(BaseModel):
     kind: str = Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$", description="what it was, such as `deploy`")
     subject: str = Field(min_length=1, max_length=256, description="of what, such as `gateway 4.2.1`")
     time: AwareDatetime | None = Field(default=None, description="when, with its offset from UTC; null: now")
-    labels: dict[str, str] = Field(default={}, description="where, such as the pool: at most 32")
+    labels: dict[LabelName, LabelValue] = Field(
+        default={}, max_length=32, description="where, such as the pool: at most 32"
+    )
     link: str | None = Field(
         default=None, max_length=2048, pattern=r"^https?://", description="where there is more of it"
     )

@@ -51,6 +51,8 @@ class Tree(BaseModel):
         ({"at": True}, ["body.at"]),
         ({"aware": 0}, ["body.aware"]),
         ({"aware": "2030-01-01T00:00:00Z"}, []),
+        ({"aware": "2030-01-01 00:00:00+01:00"}, []),
+        *(({"aware": text}, ["body.aware"]) for text in ("0", "1735689600", "12.5", "2030-01-01", "today")),
         ({"many": [1, "2", True]}, ["body.many.1", "body.many.2"]),
         ({"pair": [1, True]}, ["body.pair.1"]),
         ({"by_name": {"a": "1"}}, ["body.by_name.a"]),

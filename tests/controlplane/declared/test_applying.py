@@ -94,7 +94,7 @@ def test_a_silence_is_known_by_what_it_matches(applies: Undone) -> None:
         ("change", "pool=chat", ["ends_at"])
     ]
     over = applies(silences=[{**SILENCE, "ends_at": "2030-01-01T00:00:00Z"}])
-    assert over.changed and not store.silences_now(applies.session), "it has ended now"
+    assert over.changed and not store.silences_now(applies.session, NOW), "it has ended now"
     assert [step.action for step in applies(silences=[{**SILENCE, "ends_at": "2030-01-01T00:00:00Z"}]).steps] == [
         "over"
     ]
@@ -109,7 +109,7 @@ def test_a_persons_silence_is_left_alone(applies: Undone) -> None:
         done = applies(silences=[SILENCE], prune=prune)
         assert done.others == 1
     applies(silences=[{**SILENCE, "ends_at": "2030-01-01T00:00:00Z"}], prune=True)
-    assert store.silences_now(applies.session) == [by_hand]
+    assert store.silences_now(applies.session, NOW) == [by_hand]
     same = {**longer.model_dump(mode="json"), "origin": "a.toml"}
     assert not applies(silences=[same]).changed, "it is there as it is wanted"
 

@@ -1,6 +1,6 @@
 """What holds what back: while its source fires, where the labels agree, and never each other."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import given
@@ -10,10 +10,10 @@ from sqlmodel import select
 from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.inhibit_rows import create_inhibit_rule, delete_inhibit_rule
-from controlplane.alerts.rules.inhibition import held_by, held_now
+from controlplane.alerts.rules.inhibition import held_by, held_now, holding_now
 from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
-from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRule, InhibitRuleCreate, Silenced
+from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRule, InhibitRuleCreate, SilenceCreate, Silenced
 from controlplane.db import Database
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -119,3 +119,20 @@ def test_a_ticket_waits_until_its_page_is_over(database: Database, plant: Any) -
     with database.session() as session:
         store.delete_rule(session, page, plant.now)
     assert run()["ticket"]
+
+
+@given(st.lists(st.fixed_dictionaries({"severity": st.just("page"), "pool": st.sampled_from("abc")}), max_size=40))
+def test_many_that_hold_back_the_same_are_told_once(fires: list[dict[str, str]]) -> None:
+    """Each alert that is shown is held against each of them."""
+    held = held_by([rule()], fires)
+    assert sorted(one.matchers["pool"] for one in held) == sorted({labels["pool"] for labels in fires})
+    assert len(held_by([rule(equal=[])], fires)) == min(1, len(fires))
+
+
+def test_a_silence_that_is_over_is_not_looked_at_again(database: Database) -> None:
+    wanted = {"matchers": {"pool": "chat"}, "comment": "a move"}
+    with database.session() as session:
+        for hours in (1, 3):
+            ends_at = NOW + timedelta(hours=hours)
+            store.create_silence(session, SilenceCreate(**wanted, ends_at=ends_at), actor="me", now=NOW)
+        assert [len(holding_now(session, NOW + timedelta(hours=hours))) for hours in (0, 1, 2, 3)] == [2, 1, 1, 0]
