@@ -4,7 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 
+from controlplane.alerts.dry_run import remembered_telemetry
 from controlplane.alerts.dry_run.remembered_telemetry import RememberedTelemetry
 from controlplane.telemetry import Question, Span
 
@@ -24,6 +26,24 @@ def test_a_window_that_moves_on_has_the_same_counts_and_asks_rarely(telemetry: A
             assert ours.labels == theirs.labels and np.array_equal(ours.total.counts, theirs.total.counts)
             assert ours.total.zero_count == theirs.total.zero_count
             assert np.isclose(ours.total.total, theirs.total.total)
+
+
+@pytest.mark.parametrize("most_bytes", [1 << 30, 0])
+def test_a_long_window_is_remembered_too_and_room_goes_to_what_is_asked_now(
+    telemetry: Any, plant: Any, monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    monkeypatch.setattr(remembered_telemetry, "MOST_BYTES", most_bytes)
+    begin = plant.now
+    plant.serve(600)
+    remembered = RememberedTelemetry(telemetry, plant.now)
+    for at in range(0, 100, 20):
+        for metric in ("ttft", "itl"):
+            moving = Span(begin + timedelta(seconds=at - 86400), begin + timedelta(seconds=at))
+            question = Question(metric, moving)
+            ours, theirs = remembered.histograms(question), telemetry.histograms(question)
+            assert [one.total.counts.tolist() for one in ours] == [one.total.counts.tolist() for one in theirs]
+    asked = [question for question in telemetry.asked if question.step_s is not None]
+    assert len(asked) == (2 if most_bytes else 10)
 
 
 def test_questions_by_step_go_through(telemetry: Any, plant: Any) -> None:
