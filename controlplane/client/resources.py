@@ -33,7 +33,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.health import ReadyReport, ServiceView
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
-from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
@@ -172,8 +172,11 @@ class ResourceCalls(Connection):
 
     # Nodes, and the configurations that they may run.
 
-    def nodes(self) -> list[NodeView]:
-        return list(self.every(NodeView, "/api/v1/nodes"))
+    def nodes(
+        self, *, pool: str | None = None, role: NodeRole | None = None, selector: str | None = None
+    ) -> list[NodeView]:
+        """By name. `selector`: only those with such labels, as in "region=eu-1, gpu in (H100, H200), !spot"."""
+        return list(self.every(NodeView, "/api/v1/nodes", pool=pool, role=role, selector=selector))
 
     def fleet(self, pool: str | None = None) -> FleetColumns:
         """Every node at once, as columns."""

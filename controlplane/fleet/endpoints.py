@@ -10,6 +10,7 @@ from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
 from controlplane.contract.bodies.pages import Page
+from controlplane.contract.changes.label_selector import SelectorText, parsed
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NodeIsLive, NotFound, Overloaded
 from controlplane.db import SessionDep
@@ -42,9 +43,14 @@ def list_nodes(
     name: Annotated[
         str | None, Query(max_length=128, description="only nodes whose name has this in it, in any case")
     ] = None,
+    selector: Annotated[
+        SelectorText,
+        Query(description="only nodes with these labels, as in `region=eu-1, gpu in (H100, H200), !spot`"),
+    ] = "",
 ) -> Page[NodeView]:
     """The fleet's nodes, by name."""
-    found = fleet.nodes(session, pool=pool, role=role, named=name, after=cursor, limit=limit + 1)
+    by_label = parsed(selector)
+    found = fleet.nodes(session, pool=pool, role=role, named=name, selector=by_label, after=cursor, limit=limit + 1)
     shown = found[:limit]
     return Page(items=shown, next=shown[-1].node if len(found) > limit else None)
 

@@ -15,9 +15,11 @@ from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
+from controlplane.contract.changes.label_selector import Selector
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.fleet import machine, revisions
 from controlplane.fleet.revisions import revision as revision
+from controlplane.fleet.selected_nodes import conditions
 from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.fleet.view import effective_of, node_view
 
@@ -26,6 +28,9 @@ HTTP_SILENCE_S = 30.0
 
 SOCKET_SILENCE_S = 90.0
 """Over WebSocket the close tells; this only catches what a killed service left behind (heartbeats are up to 30 s)."""
+
+
+EVERY_NODE = Selector()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -37,6 +42,7 @@ def nodes(
     pool: str | None = None,
     role: NodeRole | str | None = None,
     named: str | None = None,
+    selector: Selector = EVERY_NODE,
     after: str | None = None,
     limit: int | None = None,
 ) -> list[NodeView]:
@@ -48,6 +54,7 @@ def nodes(
         query = query.where(NodeRow.role == NodeRole(role).value)
     if named:
         query = query.where(col(NodeRow.node).icontains(named, autoescape=True))
+    query = query.where(*conditions(selector))
     if after is not None:
         query = query.where(NodeRow.node > after)
     if limit is not None:

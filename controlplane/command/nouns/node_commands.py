@@ -68,13 +68,8 @@ def listing(
     as_json: Json = False,
 ) -> None:
     """Every node, by name: its state, the revision that it runs, and the one that it should."""
-    chosen_by = selector_of("--selector", selector)
-    found = [
-        node
-        for node in client.nodes()
-        if pool in (None, node.pool) and role in (None, node.role) and chosen_by.matches(node.selectable)
-    ]
-    show_list(sorted(found, key=lambda node: node.node), COLUMNS, as_json=as_json, what="node")
+    found = client.nodes(pool=pool, role=role, selector=str(selector_of("--selector", selector)))
+    show_list(found, COLUMNS, as_json=as_json, what="node")
 
 
 @app.command("show")

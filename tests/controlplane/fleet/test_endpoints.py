@@ -10,8 +10,9 @@ from controlplane.auth import store as tokens
 from controlplane.client import Client
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope, TokenCreate
 from controlplane.contract.bodies.configs import RevisionCreate
-from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import NodeRole, NodeView, TrialConfig
 from controlplane.contract.errors import (
+    BadRequest,
     Conflict,
     Forbidden,
     KnobOutOfRange,
@@ -129,6 +130,13 @@ def test_nodes_are_paged_by_name(service: Any, name: str) -> None:
     found = service.admin.every(NodeView, "/api/v1/nodes", name=f"{name}-T".upper())
     assert [view.node for view in found] == [f"{name}-t"]
     assert list(service.admin.every(NodeView, "/api/v1/nodes", pool=name, name="%")) == []
+    chosen = f"role=serving, pool={name}, node notin ({names[0]}, {names[3]})"
+    found = service.admin.every(NodeView, "/api/v1/nodes", selector=chosen, limit=1)
+    assert [view.node for view in found] == [names[1], names[2], names[4]]
+    assert [view.node for view in service.admin.nodes(role=NodeRole.TRIAL, selector=f"pool={name}")] == [f"{name}-t"]
+    with pytest.raises(BadRequest, match=r"query\.selector: at character 8: wants a value, got its end") as refused:
+        service.admin.nodes(selector="region=")
+    assert refused.value.detail["field"] == "query.selector"
 
 
 def test_a_removed_node_is_gone_with_its_tokens(service: Any, name: str) -> None:
