@@ -1,6 +1,8 @@
-"""A selector as conditions of the database: the same nodes as `Selector.matches` lets in, without reading the others."""
+"""A selector as conditions of the database: the nodes that `Selector.matches` lets in, without reading others."""
 
-from sqlalchemy import ColumnElement
+from typing import Any
+
+from sqlalchemy import ColumnElement, String, type_coerce
 from sqlmodel import col, or_
 
 from controlplane.contract.changes.label_selector import Operator, Requirement, Selector
@@ -26,8 +28,8 @@ def _condition(wanted: Requirement) -> ColumnElement[bool]:
             return value.is_(None)
 
 
-def _value_of(name: str) -> ColumnElement[str | None]:
+def _value_of(name: str) -> ColumnElement[Any]:
     """NULL where the node has no such label. A name holds no quote, so that none can end a path early."""
     if name in SAID_BY_NODE:
-        return col(getattr(NodeRow, name))  # type: ignore[no-any-return]
-    return col(NodeRow.labels)[name].as_string()  # type: ignore[no-any-return, index]
+        return type_coerce(getattr(NodeRow, name), String)
+    return col(NodeRow.labels)[name].as_string()  # type: ignore[no-any-return]

@@ -1,10 +1,11 @@
 """The whole fleet as columns: what lists and overviews of thousands of nodes need, without reading each node whole.
 
 Guarantee: one row a node by name, rising, with the same words that `node_view` has for it. Knobs that thousands of
-nodes report alike are read once.
+nodes report alike are read once, labels that nodes have alike are told once.
 """
 
 import hashlib
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -28,26 +29,28 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     of = NodeRow
     named = (of.node, of.pool, of.role, of.backend, of.model, of.connected, of.healthy, of.health_detail)
     told = (of.override_revision, of.cache_reset, of.config_hash, of.config_status, of.drift_since)
-    newest = (of.unaccounted_share, of.last_seen, cast(of.effective, String))
+    newest = (of.unaccounted_share, of.last_seen, cast(of.effective, String), cast(of.labels, String))
     query = select(*named, *told, *newest).order_by(col(of.node))  # type: ignore[call-overload]
     if pool is not None:
         query = query.where(of.pool == pool)
     wishes = _Wishes(session)
-    columns: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields}
+    columns: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields if name != "label_sets"}
+    label_sets: dict[str, int] = {}
     for row in session.exec(query):
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
-        unaccounted, last_seen, runs = row[len(named) + len(told) :]
+        unaccounted, last_seen, runs, labels = row[len(named) + len(told) :]
         desired, wanted_hash = wishes.of(NodeRole(role), of_pool, override, cache_reset)
         revision, config_hash = _runs(runs)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
             status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
             *(revision, desired, config_hash, drift_since, unaccounted, last_seen),
+            label_sets.setdefault(labels, len(label_sets)),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
-    return FleetColumns.model_validate(columns)
+    return FleetColumns.model_validate({**columns, "label_sets": [json.loads(text) for text in label_sets]})
 
 
 class _Wishes:

@@ -8,6 +8,7 @@ from typing import Any
 from controlplane.client import Client
 from web.drawing.node_cells import Node, node_cells
 from web.drawing.units import share_words
+from web.fleet.fleet_labels import BY_LABEL, label_of, offered_labels, row_labels, selector_of, values_of
 from web.fleet.fleet_rows import (
     A_PAGE,
     STATES,
@@ -70,11 +71,14 @@ def own(selection: Selection) -> None:
 
 def cells_of(selection: Selection) -> tuple[str, str]:
     """What a cell tells, and by what cells are grouped."""
-    return one_of(selection, "figure", FIGURES, "p99"), one_of(selection, "by", GROUPS, "pool")
+    by = selection.own.get("by", "pool")
+    if not label_of(by):
+        one_of(selection, "by", (*GROUPS, f"{BY_LABEL}NAME"), "pool")
+    return one_of(selection, "figure", FIGURES, "p99"), by
 
 
 def cells(client: Client, selection: Selection) -> Context:
-    """One cell a node, of those that the bar's filters let in."""
+    """One cell a node, of those that the bar's filters, the selector and the search let in."""
     figure, group = cells_of(selection)
     fleet = read(client, selection)
     told = fleet.told
@@ -85,18 +89,24 @@ def cells(client: Client, selection: Selection) -> Context:
         "kv": fleet.measured["kv_usage"],
         "pressure": fleet.measured["host_pressure"],
     }[figure]
-    column = {"pool": told.pool, "region": fleet.region, "config": told.config_hash}[group]
-    nameless = {"region": "no region told", "config": "no configuration told"}.get(group, "")
-    names = {of: f"{GROUPS[group]} {of}" if of else nameless for of in set(column)}
-    nodes = [
-        Node(told.node[at], names[column[at]], values[at], told.state[at].value) for at in filtered(fleet, selection)
-    ]
+    label = label_of(group)
+    if label:
+        column, kind, nameless = values_of(told, label), label, f"no label {label}"
+    else:
+        column = {"pool": told.pool, "region": fleet.region, "config": told.config_hash}[group]
+        kind, nameless = GROUPS[group], f"no {GROUPS[group]} told"
+    names = {of: f"{kind} {of}" if of else nameless for of in set(column)}
+    shown = filtered(fleet, selection, wanted_of(selection).search)
+    nodes = [Node(told.node[at], names[column[at]], values[at], told.state[at].value) for at in shown]
     chosen = FIGURES[figure]
     return {
         "cells": node_cells(nodes, chosen.name, chosen.words),
         "title": f"Nodes by {chosen.title}",
         "figures": [(of.title, selection.query(figure=name), name == figure) for name, of in FIGURES.items()],
         "groups": [(words, selection.query(by=name), name == group) for name, words in GROUPS.items()],
+        "labels": [
+            (name, selection.query(by=f"{BY_LABEL}{name}"), name == label) for name in offered_labels(told, label)
+        ],
     }
 
 
@@ -126,15 +136,19 @@ def table(client: Client, selection: Selection) -> Context:
             if counts[state] or state == wanted.state
         ],
         "heads": [head(selection, wanted.sort, wanted.descending, *of) for of in HEADS],
-        "unfiltered": selection.query(state=None, q=None, page=None, pool=None, node=None, revision=None, model=None),
+        "problem": selector_of(selection)[1],
+        "unfiltered": selection.query(
+            **dict.fromkeys(("state", "q", "selector", "page", "pool", "node", "revision", "model"))
+        ),
     }
 
 
 def row(fleet: Fleet, at: int, selection: Selection) -> dict[str, Any]:
     """All that the table writes of the node at this place."""
     told = fleet.told
-    return {name: getattr(told, name)[at] for name in type(told).model_fields} | {
+    return {name: getattr(told, name)[at] for name in type(told).model_fields if name != "label_sets"} | {
         **{name: column[at] for name, column in fleet.measured.items()},
+        **row_labels(told.label_sets[told.labels[at]], selection),
         "adopted": not told.revision[at] and told.desired_revision[at] and told.drift_since[at] is None,
     }
 
@@ -148,6 +162,10 @@ def head(
     return words, selection.query(sort=f"-{name}" if name in LARGEST_FIRST else name, page=None), "", number
 
 
+def whole(_: Client, selection: Selection) -> Context:
+    return {"selector_problem": selector_of(selection)[1]}
+
+
 def _way(descending: bool) -> str:
     return "descending" if descending else "ascending"
 
@@ -159,5 +177,6 @@ PAGE = Page(
     (Part("fleet_cells", cells, CELLS_EVERY_S), Part("fleet", table, TABLE_EVERY_S)),
     key="f",
     own=own,
+    whole=whole,
     scripts=("node_cells.js",),
 )

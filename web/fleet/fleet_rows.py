@@ -4,7 +4,7 @@ Guarantee: a node without a value comes last whichever way its column is sorted;
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 from controlplane.contract.bodies.nodes import FleetColumns, NodeState
 from controlplane.contract.bodies.telemetry import NodeFigures
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.node_labels import REGION
+from web.fleet.fleet_labels import selected, selector_of
 from web.frame.format import ago
 from web.frame.own_parameters import one_of
 from web.frame.selection import Selection, is_number
@@ -27,7 +29,9 @@ MEASURED = ("ttft_p99", "kv_usage", "running", "waiting", "host_pressure")
 
 @dataclass(frozen=True)
 class Fleet:
-    """Columns of equal length, a place for each node by name, rising. `measured`: None where nothing was told."""
+    """Columns of equal length, a place for each node by name, rising. `measured`: None where nothing was told.
+    `region`: as its telemetry says, else its label; empty where neither does.
+    """
 
     told: FleetColumns
     measured: dict[str, list[float | None]]
@@ -73,7 +77,11 @@ def fleet_of(told: FleetColumns, figures: NodeFigures) -> Fleet:
         name: [None if at is None else column[at] for at in places]
         for name, column in ((name, getattr(figures, name)) for name in MEASURED)
     }
-    return Fleet(told, measured, ["" if at is None else figures.region[at] for at in places])
+    labelled = [told.label_sets[place].get(REGION, "") for place in told.labels]
+    region = [
+        labelled[at] if place is None else figures.region[place] or labelled[at] for at, place in enumerate(places)
+    ]
+    return Fleet(told, measured, region)
 
 
 def wanted_of(selection: Selection) -> Wanted:
@@ -88,9 +96,10 @@ def wanted_of(selection: Selection) -> Wanted:
 
 
 def filtered(fleet: Fleet, selection: Selection, search: str = "") -> list[int]:
-    """Places of the nodes that the bar's filters and the search let in."""
-    told, places = fleet.told, range(len(fleet))
-    found: Iterable[int] = places
+    """Places of the nodes that the bar's filters, the selector and the search let in; none by a wrong selector."""
+    told = fleet.told
+    selector, problem = selector_of(selection)
+    found = [] if problem else selected(told, range(len(fleet)), selector)
     filters = selection.filters
     for name, column in (("pool", told.pool), ("node", told.node), ("model", told.model)):
         if name in filters:
@@ -101,7 +110,7 @@ def filtered(fleet: Fleet, selection: Selection, search: str = "") -> list[int]:
     if search:
         text = search.casefold()
         found = [at for at in found if text in told.node[at].casefold() or text in told.pool[at].casefold()]
-    return list(found)
+    return found
 
 
 def counted(fleet: Fleet, places: Sequence[int]) -> Counter[str]:

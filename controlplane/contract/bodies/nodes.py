@@ -173,7 +173,8 @@ def state_of(connected: bool, healthy: bool, health_detail: str) -> NodeState:
 
 
 class FleetColumns(BaseModel):
-    """`GET /api/v1/fleet`: every node by name, rising, as columns of equal length. `NodeView` is one whole."""
+    """`GET /api/v1/fleet`: every node by name, rising, as columns of equal length, but `label_sets`. `NodeView` is one
+    whole."""
 
     node: list[str] = Field(description="names, rising")
     pool: list[str] = Field(description="the pool it serves in")
@@ -194,6 +195,8 @@ class FleetColumns(BaseModel):
     )
     unaccounted_share: list[float | None] = Field(description="share of e2e that no component accounts for, newest")
     last_seen: list[datetime | None] = Field(description="when its agent was last heard from")
+    labels: list[int] = Field(description="the place of its labels in `label_sets`, from 0")
+    label_sets: list[dict[str, str]] = Field(description="each set of labels that nodes have, once; no column")
 
 
 class TrialConfig(BaseModel):

@@ -24,6 +24,8 @@ def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> No
             row.connected, row.healthy, row.effective, row.last_seen = True, name != "c", told, NOW
             session.add(row)
         session.get_one(NodeRow, "a").health_detail = "no plugin"
+        for name in ("b", "d"):
+            session.get_one(NodeRow, name).labels = {"region": "eu-1", "gpu": "H100"}
         store.set_pool_revision(session, "chat", number, NOW)
         found = whole_fleet.fleet_columns(session)
         views = store.nodes(session)
@@ -38,7 +40,9 @@ def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> No
         assert found.revision[place] == (view.effective.revision if view.effective else None)
         assert found.desired_revision[place] == view.desired_revision
         assert found.last_seen[place] == view.last_seen
+        assert found.label_sets[found.labels[place]] == view.labels
         assert found.state[place] is state_of(view.connected, view.healthy, view.health_detail)
+    assert len(found.label_sets) == 2, "what nodes have alike is told once"
     assert [state.value for state in found.state] == ["degraded", "healthy", "unhealthy", "offline"]
     assert found.config_hash[0] == found.config_hash[2] != found.config_hash[1] != "" and found.config_hash[3] == ""
 

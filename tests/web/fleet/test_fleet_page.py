@@ -111,6 +111,33 @@ def test_every_column_sorts_every_node(sort: str) -> None:
     assert sorted(ordered(FLEET, range(len(FLEET)), sort, True)) == list(range(len(FLEET)))
 
 
+def test_a_selector_chooses_cells_and_rows_alike() -> None:
+    labelled = [node("a", labels={"region": "eu-1"}), node("b", labels={"region": "us-2", "gpu": "H100"}), node("c")]
+
+    class Labelled(Served):
+        def fleet(self) -> FleetColumns:
+            return columns_of(labelled)
+
+    shown = part_html(fleet_page.PAGE, "fleet", Labelled(), selector="region, !gpu")
+    assert 'id="node-a"' in shown and 'id="node-b"' not in shown and 'id="node-c"' not in shown
+    assert 'href="?selector=%21gpu%2C+region%3Deu-1">region=eu-1</a>' in shown, "a label adds itself to the selector"
+    cells = part_html(fleet_page.PAGE, "fleet_cells", Labelled(), by="label:gpu")
+    assert (
+        "gpu H100" in cells and "no label gpu" in cells and '<a href="?by=label%3Agpu" aria-current="true">gpu' in cells
+    )
+    assert "1 node:" in part_html(fleet_page.PAGE, "fleet_cells", Labelled(), selector="gpu in (H100, H200)")
+    wrong = part_html(fleet_page.PAGE, "fleet", Labelled(), selector="region=")
+    assert "cannot be read" in wrong and "node-" not in wrong
+    assert "No nodes." in part_html(fleet_page.PAGE, "fleet_cells", Labelled(), selector="region=")
+
+
+@pytest.mark.parametrize("by", ["odd", "label:", "label:a b", "label:node"])
+def test_what_cells_cannot_be_grouped_by_is_refused(by: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        fleet_page.own(selection_of({"by": by}, NOW))
+    assert refused.value.detail["field"] == "by"
+
+
 @pytest.mark.parametrize(("name", "value"), [("state", "odd"), ("sort", "-x"), ("page", "0"), ("page", "x")])
 def test_a_wrong_parameter_is_refused_by_its_name(name: str, value: str) -> None:
     with pytest.raises(BadRequest) as refused:
@@ -154,6 +181,13 @@ def test_the_fleet_is_seen_sorted_and_filtered(page: Page) -> None:
     expect(page.get_by_role("figure", name="Nodes by p99 time to first token")).to_contain_text("1 node")
     page.get_by_role("link", name="TTFT p99").click()
     expect(page.locator("th[aria-sort]")).to_have_text("TTFT p99")
+    page.get_by_role("searchbox", name="Labels").fill("node in (node-1), role=")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Labels: at character 24: wants a value, got its end")
+    expect(page.locator("#part-fleet")).to_contain_text("no node is shown")
+    page.get_by_role("searchbox", name="Labels").fill("node in (node-1), role=serving")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator('[data-node="node-1"]')).to_be_visible()
     page.get_by_role("searchbox", name="Name or pool").fill("nobody")
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator("#part-fleet")).to_contain_text("No node matches")
