@@ -241,6 +241,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             max_step_share=0.25,
             wave_by="region",
             wave_order=["eu-1"],
+            wave_soak_s=600,
             hours=Hours(opens="09:00", closes="16:30", zone="Europe/London"),
         )
     },

@@ -1,6 +1,7 @@
 """`tailwright rollout`: configurations to production, from a shell or a pipeline."""
 
 import time
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Annotated, NamedTuple
 
@@ -105,9 +106,13 @@ def parsed(stages: str) -> list[Stage]:
         fail(f"--stages: {error}")
 
 
-def values_of(order: str, wave_by: str) -> list[str]:
+def values_of(order: str, wave_by: str, between: Mapping[str, object]) -> list[str]:
+    """between: by option, what is said of the time between two values."""
     if order and not wave_by:
         fail("--wave-order: of which label are these values? name it by --wave-by")
+    said = next((option for option, value in between.items() if value), None)
+    if said is not None and not wave_by:
+        fail(f"{said}: between the values of which label? name it by --wave-by")
     return [value.strip() for value in order.split(",") if value.strip()]
 
 
@@ -213,6 +218,12 @@ def start(
         str, typer.Option(help="A label, such as region: one value's nodes are done after another.")
     ] = "",
     wave_order: Annotated[str, typer.Option(help="Its values in order, as in eu-1,us-2; the others by name.")] = "",
+    wave_soak_s: Annotated[
+        float, typer.Option(help="Seconds to watch one value's nodes on before the next value's.")
+    ] = 0,
+    wave_pause: Annotated[
+        bool, typer.Option("--wave-pause", help="Wait for resume between one value and the next.")
+    ] = False,
     soak_s: Annotated[float, typer.Option(help="Seconds to watch each stage on before the next.")] = 0,
     approval: Annotated[bool, typer.Option("--approval", help="Begin only when another admin approves.")] = False,
     roll_back_undecided: Annotated[
@@ -236,6 +247,7 @@ def start(
     }
     asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
     asked |= {"--canary-selector": canary_selector, "--wave-by": wave_by, "--wave-order": wave_order}
+    asked |= {"--wave-soak-s": wave_soak_s, "--wave-pause": wave_pause}
     asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
     others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
     most = BlastLimit(nodes=max_nodes, traffic_share=max_traffic_share, unavailable_s=max_unavailable_s)
@@ -259,7 +271,9 @@ def start(
             max_step_share=max_step,
             canary_selector=str(selector_of("--canary-selector", canary_selector)),
             wave_by=wave_by,
-            wave_order=values_of(wave_order, wave_by),
+            wave_order=values_of(wave_order, wave_by, {"--wave-soak-s": wave_soak_s, "--wave-pause": wave_pause}),
+            wave_soak_s=wave_soak_s,
+            wave_pause=wave_pause,
             soak_s=soak_s,
             wants_approval=approval,
             on_inconclusive=OnInconclusive.ROLL_BACK if roll_back_undecided else None,

@@ -28,7 +28,7 @@ def check_rollout(session: Session, spec: RolloutCreate, *, again: bool = False)
         raise BadRequest(
             f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
         )
-    for field in ("max_judge_s", "extended_judge_s", "wave_judge_s", "apply_timeout_s", "soak_s"):
+    for field in ("max_judge_s", "extended_judge_s", "wave_judge_s", "apply_timeout_s", "soak_s", "wave_soak_s"):
         wanted_s = getattr(spec, field)
         if wanted_s is not None and not wanted_s <= LONGEST_S:
             raise BadRequest(f"{field}: at most {LONGEST_S:g} s (30 days)", field=field)

@@ -57,12 +57,11 @@ def _forecast(session: Session, would_be: Rollout, radius_of: RadiusOf) -> Rollo
     places = {group: place for place, (group, _) in enumerate(order.counts)}
     rest = sorted((node for node in groups if node not in told), key=lambda node: places[groups[node]])
     waves = waves_of(spec, order, [*told, *rest])
-    ends = [wave.nodes for wave in waves]
     found = findings(revision.knobs.knobs(), views)
     return RolloutForecast(
         rollout=would_be,
         waves=waves,
-        longest_s=longest_s(spec, ends),
+        longest_s=longest_s(spec, waves),
         says=sentences(spec, waves),
         blast_radius=radius_of(spec),
         findings=found[:MOST_TOLD],

@@ -10,7 +10,8 @@ Guarantees, for every sequence of facts:
 - a rollback always names the whole previous revision and takes back every node that was told otherwise;
 - nothing is promoted on WORSE or INCONCLUSIVE: a harmless canary that stays undecided is held for a person, or taken
   back where its policy says so;
-- no wave mixes nodes of two groups, nor begins another group while a connected node of those begun is not told;
+- no wave mixes nodes of two groups, nor begins another group while a connected node of those begun is not told, nor
+  before those begun were watched on for `wave_soak_s`;
 - no stage begins in a freeze window or outside the pool's hours, and none tells more than `stages.py` says;
 - the next nodes are told only when those before them were judged and have soaked: the canary beside the rest, then each
   wave, all nodes that run the revision beside the rest, and the last beside the time before. Harm takes all back.
@@ -37,7 +38,7 @@ from controlplane.rollouts.decision import (
     State,
 )
 from controlplane.rollouts.node_readings import broken, facts_of, failed_of, late, names_of, not_running_new, step_s
-from controlplane.rollouts.stages import ordered, pauses_after, size_after
+from controlplane.rollouts.stages import ordered, pauses_after, size_after, soak_after
 
 _BEGUN = frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING})
 _BACK = frozenset({RolloutPhase.PAUSED, RolloutPhase.ROLLING_BACK})
@@ -65,6 +66,7 @@ PAUSED goes back to where it was."""
 GOING_BACK = "; going back to revision "
 HELD = "held for a person to decide: resume to judge on, or abort to go back"
 PAUSED_BY_STAGE = "its stage waits for a person: resume to go on"
+PAUSED_BY_WAVE = "a person is waited for before the next nodes: resume to go on"
 
 
 def start(state: State, nodes: Sequence[NodeFact], *, validates: bool = False) -> Decision:
@@ -278,12 +280,18 @@ def _ran(state: State, facts: Facts) -> str:
 
 
 def _judged_well(state: State, facts: Facts, verdict: Verdict) -> Decision:
-    """A person looks first where the stage asks for it, then it soaks, then the next are told."""
+    """A person looks first where the stage, or the end of a group, asks for it, then it soaks, then the next are
+    told."""
     told, nodes = len(facts_of(state.told_nodes, facts)), len(facts.nodes)
-    if pauses_after(state.spec, told, nodes):
-        why = f"{told} of {nodes} nodes run revision {state.spec.revision} ({verdict.value}); {PAUSED_BY_STAGE}"
+    between = _ends_group(state, facts)
+    by_stage = pauses_after(state.spec, told, nodes)
+    if by_stage or (state.spec.wave_pause and between):
+        why = f"{told} of {nodes} nodes run revision {state.spec.revision} ({verdict.value})"
+        if between and not by_stage:
+            why += f", all that there are of this {state.spec.wave_by}"
+        why += f"; {PAUSED_BY_STAGE if by_stage else PAUSED_BY_WAVE}"
         return _pause(state, why, resumes=RolloutPhase.SOAKING, verdict=verdict)
-    return _onward(state, facts, verdict, soak_s=state.spec.soak_s)
+    return _onward(state, facts, verdict, soak_s=soak_after(state.spec, between=between))
 
 
 def _onward(state: State, facts: Facts, verdict: Verdict, *, soak_s: float) -> Decision:
@@ -302,7 +310,8 @@ def _soaking(state: State, facts: Facts, now: datetime) -> Decision | None:
     if harmed is not None:
         return harmed
     told = tuple(fact.node for fact in facts_of(state.told_nodes, facts))
-    if step_s(state, now) < state.spec.soak_s or facts.closed is not None or not_running_new(told, facts):
+    soak_s = soak_after(state.spec, between=_ends_group(state, facts))
+    if step_s(state, now) < soak_s or facts.closed is not None or not_running_new(told, facts):
         return None  # A node that stays away is lost in time.
     if facts.gate.back is not None:
         return roll_back(state, facts.gate.back, verdict=state.verdict)
@@ -377,6 +386,13 @@ def _next_group(state: State, facts: Facts) -> tuple[str, ...]:
     return tuple(fact.node for fact in left if fact.group == order[0])
 
 
+def _ends_group(state: State, facts: Facts) -> bool:
+    """Whether the nodes that are told next are of a group that has not begun."""
+    rest = _next_group(state, facts)
+    groups = {fact.node: fact.group for fact in facts.nodes}
+    return bool(rest) and groups[rest[0]] not in {groups[node] for node in state.told_nodes if node in groups}
+
+
 def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
     told = facts_of(state.told_nodes, facts)
     failed = failed_of(told)
@@ -392,6 +408,8 @@ def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
     if state.spec.emergency:
         return _next_wave(state, facts, state.verdict)
     if not state.is_wave or not _is_held_against_something(state, facts):
+        if _ends_group(state, facts):  # Of nodes that have come since.
+            return _judged_well(state, facts, state.verdict)
         return _onward(state, facts, state.verdict, soak_s=0)
     return Decision(
         RolloutPhase.JUDGING,

@@ -8,7 +8,7 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.rollouts.decision import State
 from controlplane.rollouts.hooks.hook_gate import waits_text
 from controlplane.rollouts.interventions import PAUSED_BY
-from controlplane.rollouts.stages import NO_GROUP, Groups, next_size, pauses_after, sizes
+from controlplane.rollouts.stages import NO_GROUP, Groups, ends_group, next_size, pauses_after, sizes, soak_after
 from controlplane.rollouts.time_bounds import longest_s, waits_for_people
 
 
@@ -18,7 +18,9 @@ def waves_of(spec: RolloutCreate, groups: Groups, order: Sequence[str] = ()) -> 
     nodes = groups.nodes
     for size in sizes(spec, groups) if nodes else []:
         before = found[-1].nodes if found else 0
-        pauses = not spec.emergency and pauses_after(spec, size, nodes)
+        between = not spec.emergency and ends_group(size, groups)
+        pauses = (not spec.emergency and pauses_after(spec, size, nodes)) or (spec.wave_pause and between)
+        soak_s = 0.0 if spec.emergency else soak_after(spec, between=between)
         group = NO_GROUP if spec.emergency else groups.of(size)
         says = f"{size} of {nodes} nodes"
         if spec.wave_by and not spec.emergency:
@@ -27,19 +29,18 @@ def waves_of(spec: RolloutCreate, groups: Groups, order: Sequence[str] = ()) -> 
             says += " at once, unjudged"
         else:
             says += ", then judged" if before else " as the canary, then judged"
-            says += f"; watched on for {duration_text(spec.soak_s)}" if spec.soak_s else ""
+            says += f"; watched on for {duration_text(soak_s)}" if soak_s else ""
             says += "; then a person resumes" if pauses else ""
         named = list(order[before:size])
-        found.append(Wave(nodes=size, of=nodes, named=named, group=group, pauses=pauses, says=says))
+        found.append(Wave(nodes=size, of=nodes, named=named, group=group, pauses=pauses, soak_s=soak_s, says=says))
     return found
 
 
 def sentences(spec: RolloutCreate, waves: Sequence[Wave]) -> list[str]:
     """A forecast in words."""
-    ends = [wave.nodes for wave in waves]
     said = [f"{place}. {wave.says}" for place, wave in enumerate(waves, 1)]
-    said.append(f"it is promoted or goes back within {duration_text(longest_s(spec, ends))} of its start")
-    if ends and waits_for_people(spec, ends):
+    said.append(f"it is promoted or goes back within {duration_text(longest_s(spec, waves))} of its start")
+    if waves and waits_for_people(spec, waves):
         said.append("what waits for a person waits as long as they take, watched: harm takes it back")
     return said
 

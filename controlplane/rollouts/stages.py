@@ -97,6 +97,16 @@ def pauses_after(spec: RolloutCreate, told: int, nodes: int) -> bool:
     return any(stage.pause and end == told for stage, end in ends)
 
 
+def ends_group(told: int, groups: Groups) -> bool:
+    """Whether so many nodes end a group, and another is to follow."""
+    return told in groups.ends[:-1]
+
+
+def soak_after(spec: RolloutCreate, *, between: bool) -> float:
+    """Seconds for which a wave is watched on. between: it ends a group, and another follows."""
+    return max(spec.soak_s, spec.wave_soak_s) if between else spec.soak_s
+
+
 def _ends(spec: RolloutCreate, nodes: int) -> list[int]:
     ends: list[int] = []
     for stage in spec.stages:

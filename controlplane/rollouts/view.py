@@ -36,10 +36,10 @@ def rollout_view(row: RolloutRow, calls: Sequence[HookCall] = ()) -> Rollout:
     shown = row.model_dump(include=set(Rollout.model_fields) - _OF_OTHERS)
     seen = state_of(row)
     asked = [call for call in calls if call.kind.asks and call.step == row.step and call.state is not HookState.GO]
-    bound_s = None if row.step_since is None or asked else phase_bound_s(seen)
     held = held_by(seen, asked)
     groups = {node: row.node_groups.get(node, NO_GROUP) for node in (*row.control_nodes, *row.told_nodes)}
     order = grouped(groups, row.told_nodes, seen.spec.wave_order, len(row.canary_nodes) or None)
+    bound_s = None if row.step_since is None or asked else phase_bound_s(seen, order)
     return Rollout.model_validate(
         {
             **shown,

@@ -19,7 +19,7 @@ from controlplane.contract.on_call.rollout_policies import (
 from web.frame.time_range import duration
 from web.settings.form_fields import made, words
 
-BY_LABEL = ("canary_selector", "wave_by", "wave_order")
+BY_LABEL = ("canary_selector", "wave_by", "wave_order", "wave_soak", "wave_pause")
 WHICH_LABEL = "name the label whose values these are, such as region"
 POLICY = (
     "pool",
@@ -39,6 +39,7 @@ PIN = ("pool", "node", "reason")
 FIELDS = {"policy": POLICY, "freeze": FREEZE, "pin": PIN}
 RENAMED = {"starts_at": "starts", "ends_at": "ends", "max_step_share": "step", "needs_approval": "approval"}
 RENAMED |= {"on_inconclusive": "undecided", "hours": "opens", "hours.opens": "opens", "hours.closes": "closes"}
+RENAMED |= {"wave_soak_s": "wave_soak"}
 RENAMED |= {"hours.zone": "zone", "hours.days": "days"}
 """Fields that the API calls otherwise."""
 UNDECIDED = {
@@ -60,7 +61,7 @@ def wanted_policy(said: Mapping[str, str]) -> RolloutPolicyCreate:
                 raise BadRequest(f"{name}: hours want both, such as 09:00 and 16:30", field=name)
         clock = {name: text[name] for name in ("opens", "closes")} | {"zone": text["zone"] or "UTC"}
         hours = made(Hours, clock | {"days": days_of(text["days"])})
-    if text["wave_order"] and not text["wave_by"]:
+    if wants_label(text):
         raise BadRequest(f"wave_by: {WHICH_LABEL}", field="wave_by")
     return made(
         RolloutPolicyCreate,
@@ -73,6 +74,8 @@ def wanted_policy(said: Mapping[str, str]) -> RolloutPolicyCreate:
             "canary_selector": text["canary_selector"],
             "wave_by": text["wave_by"],
             "wave_order": words(text["wave_order"]),
+            "wave_soak_s": duration(text["wave_soak"], "wave_soak").total_seconds() if text["wave_soak"] else 0,
+            "wave_pause": text["wave_pause"] == "yes",
             "hours": hours,
             "on_inconclusive": text["undecided"] or None,
         },
@@ -91,12 +94,27 @@ def policy_said(policy: RolloutPolicyCreate) -> dict[str, str]:
         "canary_selector": policy.canary_selector,
         "wave_by": policy.wave_by,
         "wave_order": ", ".join(policy.wave_order),
+        "wave_soak": length_said(policy.wave_soak_s),
+        "wave_pause": "yes" if policy.wave_pause else "",
         "days": "" if hours is None else ", ".join(day.value for day in hours.days),
         "opens": "" if hours is None else hours.opens,
         "closes": "" if hours is None else hours.closes,
         "zone": "" if hours is None else hours.zone,
         "undecided": "" if policy.on_inconclusive is None else policy.on_inconclusive.value,
     }
+
+
+def wants_label(said: Mapping[str, str]) -> bool:
+    """Whether something is said of the values of a label, and no label."""
+    return not said.get("wave_by") and any(said.get(name) for name in ("wave_order", "wave_soak", "wave_pause"))
+
+
+def length_said(length_s: float) -> str:
+    """As `duration` reads it, to the second; empty for none."""
+    if not length_s:
+        return ""
+    size_s, unit = next((one for one in ((86400, "d"), (3600, "h"), (60, "m")) if length_s % one[0] == 0), (1, "s"))
+    return f"{max(1, round(length_s / size_s))}{unit}"
 
 
 def wanted_freeze(said: Mapping[str, str], now: datetime) -> FreezeCreate:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from controlplane.client import Client
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.rollout_policies import Freeze, Hours, Pin, RolloutPolicy, RolloutPolicyCreate
 from controlplane.contract.share_text import share_text
 
@@ -62,6 +63,10 @@ def by_label(said: RolloutPolicyCreate | RolloutCreate) -> Iterator[str]:
     if said.wave_by:
         order = f": {', '.join(said.wave_order)}, then any other" if said.wave_order else ""
         yield f"Waves go by {said.wave_by}, one after another{order}"
+    if said.wave_soak_s:
+        yield f"Each {said.wave_by} is watched on for {duration_text(said.wave_soak_s)} before the next"
+    if said.wave_pause:
+        yield f"A person resumes between one {said.wave_by} and the next"
 
 
 def _of_freezes(pool: str, freezes: Sequence[Freeze], now: datetime) -> Iterator[Hold]:

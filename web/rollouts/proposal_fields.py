@@ -19,7 +19,7 @@ from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeCla
 from controlplane.contract.mistake_text import mistake_text
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
-from web.rollouts.guard_fields import BY_LABEL, WHICH_LABEL, share_of
+from web.rollouts.guard_fields import BY_LABEL, WHICH_LABEL, share_of, wants_label
 from web.rollouts.guard_fields import UNDECIDED as UNDECIDED_BY_POLICY
 from web.settings.form_fields import words
 
@@ -37,6 +37,7 @@ LIMITS = {"nodes": "most_nodes", "traffic_share": "most_traffic", "unavailable_s
 """Of the blast radius: fields of the form, by what the API calls them."""
 FIELDS = ("pool", "revision", *KNOBS, "reason", *HOW, *BY_LABEL, *LIMITS.values())
 RENAMED = {"canary_share": "canary", "soak_s": "soak", "on_inconclusive": "undecided", "wants_approval": "approval"}
+RENAMED |= {"wave_soak_s": "wave_soak"}
 RENAMED |= {f"max_blast.{name}": field for name, field in LIMITS.items()}
 SCHEDULE = "Draft length; a number, or by batch size, such as 4: 2, 16: 1"
 _PAIR = re.compile(r"\s*(?:≤|<=)?\s*(\d{1,9})\s*:\s*(\d{1,9})\s*")
@@ -84,12 +85,14 @@ def filled(said: Mapping[str, str]) -> Filled:
         "canary_selector": said.get("canary_selector", "").strip() or None,
         "wave_by": said.get("wave_by", "").strip() or None,
         "wave_order": words(said.get("wave_order", "")) or None,
+        "wave_soak_s": read("wave_soak", lambda text: duration(text, "wave_soak").total_seconds()),
+        "wave_pause": True if said.get("wave_pause") == "yes" else None,
         "max_blast": _limit(read),
     }
     for name, what in (("pool", "choose one"), ("revision", "choose what it is laid over")):
         if wanted[name] is None:
             problems.setdefault(name, what)
-    if wanted["wave_order"] and not wanted["wave_by"]:
+    if wants_label({name: said.get(name, "").strip() for name in BY_LABEL}):
         problems["wave_by"] = WHICH_LABEL
     if problems:
         return Filled(None, problems, knobs)

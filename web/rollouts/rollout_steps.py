@@ -88,7 +88,11 @@ def _way(rollout: Rollout) -> list[RolloutPhase]:
     if spec.emergency:
         way += _ON[3:]
     else:
-        soaks = spec.soak_s > 0 or RolloutPhase.SOAKING in (phase, rollout.resumes)
+        soaks = (
+            max(spec.soak_s, spec.wave_soak_s) > 0
+            or spec.wave_pause
+            or RolloutPhase.SOAKING in (phase, rollout.resumes)
+        )
         way += [one for one in _ON if one is not RolloutPhase.SOAKING or soaks]
     if phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED):
         way = [one for one in way if _was(one, rollout)]

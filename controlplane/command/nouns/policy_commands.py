@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.rollout_policies import RolloutPolicy
 from controlplane.contract.share_text import share_text
 from controlplane.terminal.document_file import DocumentFile, read_document
@@ -14,6 +15,14 @@ from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(help="Policies of pools: who may roll out, how much at once, at what hours.", no_args_is_help=True)
 
+
+def _waves_text(policy: RolloutPolicy) -> str:
+    """Such as "region eu-1,us-2, 600 s apart, resumed"; empty: by no label."""
+    said = [" ".join([policy.wave_by, ",".join(policy.wave_order)]).strip()]
+    said += [f"{duration_text(policy.wave_soak_s)} apart"] if policy.wave_soak_s else []
+    return ", ".join([*said, *(["resumed"] if policy.wave_pause else [])])
+
+
 COLUMNS: Columns[RolloutPolicy] = {
     "id": lambda policy: str(policy.id),
     "pool": lambda policy: policy.pool,
@@ -21,7 +30,7 @@ COLUMNS: Columns[RolloutPolicy] = {
     "approve": lambda policy: (", ".join(policy.approvers) or "another admin") if policy.needs_approval else "-",
     "at once": lambda policy: "-" if policy.max_step_share is None else share_text(policy.max_step_share),
     "canary": lambda policy: policy.canary_selector or "any",
-    "waves by": lambda policy: " ".join([policy.wave_by, ",".join(policy.wave_order)]).strip() or "-",
+    "waves by": lambda policy: _waves_text(policy) or "-",
     "hours": lambda policy: (
         "any"
         if policy.hours is None

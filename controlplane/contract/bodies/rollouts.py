@@ -84,10 +84,15 @@ LabelName = Annotated[str, Field(max_length=LONGEST_NAME)]
 WaveOrder = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]], Field(max_length=MOST_VALUES)]
 
 
-def check_wave_order(order: list[str], label: str) -> None:
-    """Of a rollout and of a policy. Raises `ValueError` for values of no label."""
-    if order and not label:
+def check_waves(label: str, order: list[str], soak_s: float, pause: bool) -> None:
+    """Of a rollout and of a policy. Raises `ValueError` for what is said of the values of no label."""
+    if label:
+        return
+    if order:
         raise ValueError("wave_order: of which label are these values? name it in wave_by")
+    if soak_s or pause:
+        field = "wave_soak_s" if soak_s else "wave_pause"
+        raise ValueError(f"{field}: between the values of which label? name it in wave_by")
 
 
 JUDGED_METRICS: tuple[str, ...] = (TTFT.short, TPOT.short, E2E.short, ITL.short)
@@ -227,6 +232,15 @@ class RolloutCreate(BaseModel):
         description="values of `wave_by` in the order in which they are done, the canary's first all the same; those "
         "left out come after them by name, nodes without the label last",
     )
+    wave_soak_s: float = Field(
+        default=0,
+        ge=0,
+        description="seconds for which the nodes of one value of `wave_by` are watched on, once all were judged well, "
+        "before the next value's are told; where `soak_s` is longer, that",
+    )
+    wave_pause: bool = Field(
+        default=False, description="whether a person is waited for between one value of `wave_by` and the next"
+    )
     soak_s: float = Field(
         default=0, ge=0, description="seconds for which each stage is watched on after it was judged well"
     )
@@ -269,7 +283,7 @@ class RolloutCreate(BaseModel):
 
     @model_validator(mode="after")
     def _ordered(self) -> "RolloutCreate":
-        check_wave_order(self.wave_order, self.wave_by)
+        check_waves(self.wave_by, self.wave_order, self.wave_soak_s, self.wave_pause)
         return self
 
     @property
@@ -347,6 +361,7 @@ class Wave(BaseModel):
     named: list[str] = Field(default=[], description="nodes that it tells, where they are known")
     group: str = Field(default="", description="the value of `wave_by` that all of its nodes have; empty: none")
     pauses: bool = Field(default=False, description="whether a person is waited for before the next")
+    soak_s: float = Field(default=0, description="seconds for which it is watched on after it was judged well")
     says: str = Field(default="", description="the same in words, with the longest time")
 
 

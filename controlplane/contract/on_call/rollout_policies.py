@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from controlplane.contract.bodies.rollouts import LabelName, OnInconclusive, WaveOrder, check_wave_order
+from controlplane.contract.bodies.rollouts import LabelName, OnInconclusive, WaveOrder, check_waves
 from controlplane.contract.changes.label_selector import SelectorText
 
+LONGEST_SOAK_S = 30 * 86400.0
 CLOCK_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
@@ -79,6 +80,15 @@ class RolloutPolicyCreate(BaseModel):
         default="", description="a label whose values no wave mixes, where the rollout names none; empty: none"
     )
     wave_order: WaveOrder = Field(default=[], description="values of `wave_by` in the order in which they are done")
+    wave_soak_s: float = Field(
+        default=0,
+        ge=0,
+        le=LONGEST_SOAK_S,
+        description="seconds for which one value's nodes are watched on before the next value's are told",
+    )
+    wave_pause: bool = Field(
+        default=False, description="whether a person is waited for between one value of `wave_by` and the next"
+    )
     hours: Hours | None = Field(default=None, description="when stages may begin; null: at any time")
     on_inconclusive: OnInconclusive | None = Field(
         default=None, description="what becomes of a harmless, undecided canary where the rollout does not say"
@@ -86,7 +96,7 @@ class RolloutPolicyCreate(BaseModel):
 
     @model_validator(mode="after")
     def _ordered(self) -> "RolloutPolicyCreate":
-        check_wave_order(self.wave_order, self.wave_by)
+        check_waves(self.wave_by, self.wave_order, self.wave_soak_s, self.wave_pause)
         return self
 
 

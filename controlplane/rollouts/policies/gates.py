@@ -28,7 +28,11 @@ def bounded(spec: RolloutCreate, policy: RolloutPolicyCreate) -> RolloutCreate:
     said: dict[str, Any] = {"max_step_share": min(steps, default=None), "on_inconclusive": undecided}
     if not spec.wave_by:
         said |= {"wave_by": policy.wave_by, "wave_order": policy.wave_order}
-    if not spec.canary_selector and spec.takes_back is None:  # What hurts is taken back wherever it can be.
+    if spec.takes_back is not None:  # What hurts is taken back wherever it can be, and soon.
+        return spec.model_copy(update=said)
+    if not spec.wave_by:
+        said |= {"wave_soak_s": policy.wave_soak_s, "wave_pause": policy.wave_pause}
+    if not spec.canary_selector:
         said["canary_selector"] = policy.canary_selector
     return spec.model_copy(update=said)
 

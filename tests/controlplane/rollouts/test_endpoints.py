@@ -240,6 +240,9 @@ def test_waves_go_region_by_region_as_the_dry_run_says(
     assert told.says[0].startswith("1. 1 of 5 nodes (region us-2) as the canary")
     assert told.says[4].startswith("5. 5 of 5 nodes (without a label region)")
     assert person.rollouts() == []
+    between = person.forecast_rollout(wanted.model_copy(update={"wave_soak_s": 600.0, "wave_pause": True}))
+    assert [(wave.soak_s, wave.pauses) for wave in between.waves] == [(0, False), (600, True)] * 2 + [(0, False)]
+    assert between.longest_s == told.longest_s + 2 * 600
     made = person.create_rollout(wanted)
     tick(start)
     begun = person.rollout(made.id)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
-from controlplane.rollouts import machine
+from controlplane.rollouts import interventions, machine
 from controlplane.rollouts.decision import Facts, SetOverride
 from tests.controlplane.rollouts.machine_world import NEW, SPEC, World
 
@@ -63,6 +63,66 @@ def test_a_region_is_done_before_the_next(
             assert region[told[0]] in begun or not begun & left, "a region is done before the next"
     assert world.state.phase is RolloutPhase.PROMOTED and world.pool == NEW
     assert len(world.state.told_nodes) == len(set(world.state.told_nodes))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from(["eu", "us", ""]), min_size=2, max_size=6),
+    st.sampled_from([0.0, 20.0, 100.0]),
+    st.booleans(),
+    st.lists(st.none() | st.integers(0, 5), max_size=40),
+)
+def test_between_two_regions_it_is_watched_on_and_a_person_resumes(
+    regions: list[str], soak_s: float, pause: bool, away: list[int | None]
+) -> None:
+    world = World(
+        len(regions), SPEC.model_copy(update={"wave_by": "region", "wave_soak_s": soak_s, "wave_pause": pause})
+    )
+    region = dict(zip(world.names, regions, strict=True))
+    everybody = set(world.names)
+    world.take(machine.start(world.state, facts(world, regions, everybody, None, None).nodes))
+    gone, between = iter(away), 0
+    for _ in range(400):
+        if world.state.phase in ENDED:
+            break
+        world.now += timedelta(seconds=31)
+        world.obey()
+        before = world.state
+        if before.phase is RolloutPhase.PAUSED:
+            assert pause and before.message.endswith(machine.PAUSED_BY_WAVE)
+            world.advance(facts(world, regions, everybody, None, Verdict.NOT_WORSE))
+            assert world.state is before, "it waits until somebody resumes"
+            world.take(interventions.resume(before, "me"))
+            continue
+        number = next(gone, None)
+        absent = None if number is None else f"n{number % len(regions)}"
+        absent = None if absent in before.told_nodes else absent
+        world.advance(facts(world, regions, everybody, absent, Verdict.NOT_WORSE))
+        told = world.state.told_nodes[len(before.told_nodes) :]
+        if told and region[told[0]] not in {region[node] for node in before.told_nodes}:
+            between += 1
+            assert before.step_since is not None
+            assert before.phase is RolloutPhase.SOAKING or not (soak_s or pause)
+            assert (world.now - before.step_since).total_seconds() >= soak_s
+            assert before.message.startswith("resumed by me") or not pause
+    assert world.state.phase is RolloutPhase.PROMOTED
+    assert between == len(set(regions)) - 1 or any(number is not None for number in away)
+
+
+def test_harm_that_shows_between_two_regions_takes_all_back() -> None:
+    world = World(3, SPEC.model_copy(update={"wave_by": "region", "wave_soak_s": 600.0}))
+    regions, everybody = ["eu", "us", "us"], {"n0", "n1", "n2"}
+    world.take(machine.start(world.state, facts(world, regions, {"n0"}, None, None).nodes))
+    for _ in range(2):
+        world.now += timedelta(seconds=31)
+        world.obey()
+        world.advance(facts(world, regions, everybody, None, Verdict.NOT_WORSE))
+    assert world.state.phase is RolloutPhase.SOAKING and "watched on for 600 s" in world.state.message
+    world.now += timedelta(seconds=300)
+    world.advance(facts(world, regions, everybody, None, Verdict.NOT_WORSE))
+    assert world.state.phase is RolloutPhase.SOAKING and world.state.told_nodes == ("n0",)
+    world.advance(facts(world, regions, everybody, None, Verdict.WORSE))
+    assert world.state.phase is RolloutPhase.ROLLING_BACK
 
 
 def test_where_nothing_that_matches_is_there_it_does_not_begin() -> None:

@@ -5,9 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.bodies.rollouts import RolloutCreate, Stage
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Stage
+from controlplane.rollouts.decision import State
 from controlplane.rollouts.outlook import waves_of
 from controlplane.rollouts.stages import alike, grouped, ordered, size_after, sizes, wave_size
+from controlplane.rollouts.time_bounds import longest_s, phase_bound_s
 
 SPEC = RolloutCreate(pool="chat", revision=2, wave_by="region")
 pools = st.lists(st.sampled_from(["", "eu", "us", "ap"]), min_size=1, max_size=40).map(
@@ -67,4 +69,13 @@ def test_a_pause_stays_at_its_stage_where_groups_cut_it() -> None:
         (5, "us", True),
         (10, "us", False),
     ]
+    by_group = spec.model_copy(update={"wave_soak_s": 3600.0, "wave_pause": True, "soak_s": 60.0, "emergency": False})
+    waves = waves_of(by_group, groups)
+    assert [(wave.pauses, wave.soak_s) for wave in waves] == [(False, 60), (True, 3600), (True, 60), (False, 60)]
+    assert waves[1].says == "3 of 10 nodes (region eu), then judged; watched on for 3600 s; then a person resumes"
+    assert longest_s(by_group, waves) - longest_s(spec, waves_of(spec, groups)) == 3600 + 3 * 60
+    for told, bound_s in ((1, 60), (3, 3600), (5, 60), (10, 60)):
+        nodes = tuple(f"n{number}" for number in range(told))
+        soaking = State(RolloutPhase.SOAKING, by_group, canary_nodes=nodes[:1], told_nodes=nodes)
+        assert phase_bound_s(soaking, groups) == bound_s
     assert waves_of(spec, groups)[1].says == "3 of 10 nodes (region eu), then judged"

@@ -37,6 +37,8 @@ NAMES = st.lists(st.text("abc d", min_size=1).map(str.strip).filter(bool), max_s
         on_inconclusive=st.none() | st.sampled_from(OnInconclusive),
         canary_selector=st.sampled_from(["", "region=eu-1, gpu in (H100, H200)", "!spot"]),
         wave_by=st.just("region"),
+        wave_soak_s=st.sampled_from([0.0, 1.0, 90.0, 3600.0, 86400.0]),
+        wave_pause=st.booleans(),
         wave_order=st.lists(st.sampled_from(["eu-1", "us-2"]), unique=True),
     )
 )

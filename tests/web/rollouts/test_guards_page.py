@@ -13,6 +13,7 @@ from tests.web.settings.test_settings_page import form_of, signed_in
 PATH = "/rollouts/policies"
 POLICY = {"pool": "chat", "approval": "yes", "approvers": "ben, on call", "step": "25 %", "opens": "09:00"}
 POLICY |= {"canary_selector": "gpu in (H100,H200)", "wave_by": "region", "wave_order": "eu-1, us-2"}
+POLICY |= {"wave_soak": "1h", "wave_pause": "yes"}
 POLICY |= {"closes": "16:30", "days": "mon to fri", "zone": "Europe/London"}
 
 

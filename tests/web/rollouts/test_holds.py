@@ -39,9 +39,12 @@ def test_windows_of_now_and_of_this_pool_stop_it() -> None:
 
 def test_what_the_policy_chooses_by_labels_is_told() -> None:
     by_label = policy(canary_selector="gpu in (H100, H200)", wave_by="region", wave_order=["eu-1", "us-2"])
+    by_label = by_label.model_copy(update={"wave_soak_s": 600.0, "wave_pause": True})
     assert told(holds_of("chat", 2, by_label, [], [], NOON)) == [
         ("The canary is one of gpu in (H100, H200)", "policy-5", False),
         ("Waves go by region, one after another: eu-1, us-2, then any other", "policy-5", False),
+        ("Each region is watched on for 600 s before the next", "policy-5", False),
+        ("A person resumes between one region and the next", "policy-5", False),
     ]
 
 

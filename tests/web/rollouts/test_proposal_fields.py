@@ -22,15 +22,21 @@ def test_what_is_left_empty_is_not_said() -> None:
 
 def test_labels_are_read_and_a_wrong_selector_is_told_at_its_field() -> None:
     by_label = {"canary_selector": "gpu in (H200,H100)", "wave_by": "region", "wave_order": "eu-1, us-2"}
+    by_label |= {"wave_soak": "1h", "wave_pause": "yes"}
     proposal = filled({**SAID, **by_label}).proposal
     assert proposal is not None
     assert (proposal.canary_selector, proposal.wave_by) == ("gpu in (H100, H200)", "region")
     assert proposal.wave_order == ["eu-1", "us-2"]
+    assert (proposal.wave_soak_s, proposal.wave_pause) == (3600, True)
+    assert filled({**SAID, "wave_by": "region", "wave_soak": "soon"}).problems == {
+        "wave_soak": "wants a number and s, m, h, d or w, such as 1h or 7d"
+    }
     wrong = filled({**SAID, "canary_selector": "gpu in H100"}).problems
     assert wrong["canary_selector"].startswith("at character 8: wants a list such as (a, b), got 'H100'")
-    assert filled({**SAID, "wave_order": "eu-1"}).problems == {
-        "wave_by": "name the label whose values these are, such as region"
-    }
+    for field, text in (("wave_order", "eu-1"), ("wave_soak", "5m"), ("wave_pause", "yes")):
+        assert filled({**SAID, field: text}).problems == {
+            "wave_by": "name the label whose values these are, such as region"
+        }
 
 
 def test_a_whole_form_is_read() -> None:

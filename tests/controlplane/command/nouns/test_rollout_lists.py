@@ -34,14 +34,23 @@ def test_a_rollout_goes_by_labels(plane: Plane) -> None:
     revision = plane.json("configs", "create", "max_num_seqs=18")["number"]
     start = ("rollout", "start", "--pool", "chat", "--revision", revision, "--no-wait")
     by_label = ("--canary-selector", "node in (gpu-2)", "--wave-by", "node", "--wave-order", "gpu-2, gpu-1")
+    by_label += ("--wave-soak-s", "60", "--wave-pause")
     assert "409" in plane.run(*start, *by_label, status=1).stderr, "no node is connected, and so none can be the canary"
     assert "canary_selector: no serving node" in plane.run(*start, "--canary-selector", "region=eu", status=1).stderr
     assert "--canary-selector: at character 1" in plane.run(*start, "--canary-selector", "=eu", status=2).stderr
     assert "--wave-order: of which label" in plane.run(*start, "--wave-order", "eu", status=2).stderr
-    policy = {"pool": "chat", "wave_by": "region", "wave_order": ["eu-1"], "canary_selector": "gpu"}
+    assert "--wave-pause: between the values of" in plane.run(*start, "--wave-pause", status=2).stderr
+    policy = {
+        "pool": "chat",
+        "wave_soak_s": 3600,
+        "wave_pause": True,
+        "wave_by": "region",
+        "wave_order": ["eu-1"],
+        "canary_selector": "gpu",
+    }
     assert plane.http.put("/api/v1/rollout-policies", json=policy).status_code == 200
     said = plane.run("rollout-policies", "list").stdout
-    assert "region eu-1" in said and "gpu" in said
+    assert "region eu-1, 3600 s apart, resumed" in said and "gpu" in said
 
 
 def test_a_change_is_told_before_it_is_made_and_refused_where_it_has_moved(plane: Plane) -> None:

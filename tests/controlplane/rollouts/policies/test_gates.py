@@ -75,12 +75,19 @@ def test_what_a_rollout_says_of_the_undecided_goes_before_its_policy() -> None:
 
 def test_labels_that_a_rollout_names_go_before_its_policys() -> None:
     policy = RolloutPolicyCreate(pool="chat", canary_selector="a=b", wave_by="region", wave_order=["eu-1"])
+    policy = policy.model_copy(update={"wave_soak_s": 600.0, "wave_pause": True})
     said = bounded(RolloutCreate(pool="chat", revision=2), policy)
     assert (said.canary_selector, said.wave_by, said.wave_order) == ("a=b", "region", ["eu-1"])
+    assert (said.wave_soak_s, said.wave_pause) == (600, True)
     said = bounded(RolloutCreate(pool="chat", revision=2, canary_selector="c", wave_by="zone"), policy)
     assert (said.canary_selector, said.wave_by, said.wave_order) == ("c", "zone", [])
+    assert (said.wave_soak_s, said.wave_pause) == (0, False)
     said = bounded(RolloutCreate(pool="chat", revision=2, takes_back=3), policy)
     assert (said.canary_selector, said.wave_by) == ("", "region"), "what hurts is taken back wherever it can be"
+    assert (said.wave_soak_s, said.wave_pause) == (0, False), "and soon"
+    for field, value in (("wave_soak_s", 5), ("wave_pause", True)):
+        with pytest.raises(ValidationError, match=f"{field}: between the values of which label"):
+            RolloutCreate.model_validate({"pool": "chat", "revision": 2, field: value})
     with pytest.raises(ValidationError, match="wave_order: of which label"):
         RolloutPolicyCreate(pool="chat", wave_order=["eu-1"])
     with pytest.raises(ValidationError, match="at character 1: wants a label's name"):
