@@ -82,7 +82,17 @@ FACES = {
     }
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
-    "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},
+    "controlplane/fleet": {
+        "effective",
+        "endpoints",
+        "machine",
+        "revisions",
+        "selected_nodes",
+        "store",
+        "tables",
+        "view",
+        "whole_fleet",
+    },
     "controlplane/rollouts": {"approval", "careful_request", "checks", "controller", "decision", "endpoints", "facts"}
     | {"dry_rollout", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}
     | {"tables", "time_bounds", "view"},
