@@ -10,7 +10,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +20,7 @@ from benchmarks.telemetry_measures.under_kills.kill_engine import KillEngine
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, Verdict
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig
@@ -29,6 +30,7 @@ SKEW = timedelta(seconds=1)
 _KNOB, _VALUES = "max_num_seqs", (16, 24, 32, 48, 64, 96, 128)
 _POLL_S = 0.5
 STUCK_S = 420.0
+AGREED_S = 180.0
 _GOOD = {Verdict.BETTER, Verdict.NOT_WORSE}
 _PROMOTING = {"rollout.promoting", "rollout.promoted"}
 
@@ -93,6 +95,20 @@ def unjudged(
     return found
 
 
+def mistold(runs: Mapping[str, int], nodes: Sequence[NodeView]) -> list[str]:
+    """Nodes of which the service says another revision than their engine runs, each in a sentence.
+
+    A rollout ends without the nodes that are not connected: one whose agent was killed shortly before, and is not yet
+    back, learns afterwards what it should run, and tells later still what it does.
+    """
+    told = {view.node: view.effective and view.effective.revision for view in nodes if view.node in runs}
+    return [
+        f"{node} runs revision {runs[node]}, the service says {revision}"
+        for node, revision in told.items()
+        if revision != runs[node]
+    ]
+
+
 class Changes:
     """Rollouts in `pool`, until `close`, which waits for the one under way. `stuck`: those that did not end."""
 
@@ -114,16 +130,18 @@ class Changes:
         self._thread.join(2 * STUCK_S)
 
     def check(self, engines: dict[str, ConfigurableEngine]) -> list[str]:
-        """What ran unjudged, and nodes whose effective revision is not what their engine runs."""
+        """What ran unjudged, and nodes of which the service still says another revision than they run."""
+
+        def differing() -> list[str]:
+            nodes = self._client.nodes()
+            return mistold({name: engine.revision for name, engine in engines.items()}, nodes)
+
+        until = time.monotonic() + AGREED_S
+        while (found := differing()) and time.monotonic() < until:
+            time.sleep(_POLL_S)
         rollouts, ledger = self._rollouts(), list(self._client.every(LedgerEntry, "/api/v1/ledger", kind="rollout"))
-        found = []
         for node, engine in engines.items():
             found += unjudged(node, engine.history, self.baseline, rollouts, ledger)
-        for view in self._client.nodes():
-            if view.node in engines and (
-                view.effective is None or view.effective.revision != engines[view.node].revision
-            ):
-                found.append(f"{view.node} runs {engines[view.node].revision}, the service says {view.effective}")
         return found
 
     def _run(self) -> None:

@@ -37,7 +37,7 @@ POOL, STUDIED = "real", "lab"
 MODEL = "tailwright-py-5m"
 _AGE_S = 5 * 3600
 _REPORTS_PER_S, _REQUESTS_PER_S = 100.0, 20.0
-_READY_LIMIT_S = 90.0
+_READY_LIMIT_S = 300.0
 
 
 @dataclass

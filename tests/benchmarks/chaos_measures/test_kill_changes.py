@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchmarks.chaos_measures.kill_changes import InForce, unjudged
+from benchmarks.chaos_measures.kill_changes import InForce, mistold, unjudged
 from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.knobs import EngineConfig
 
@@ -72,3 +73,19 @@ def test_the_pool_runs_it_once_the_ledger_says_that_it_was_judged_good(
 
 def test_a_revision_that_no_rollout_was_about() -> None:
     assert found([ran(40, 7)], Verdict.BETTER, entry(30, "rollout.promoted"), node="b") == 1
+
+
+def node(name: str, revision: int | None) -> NodeView:
+    effective = None if revision is None else EffectiveConfig(revision=revision, knobs={}, sources={})
+    return NodeView(
+        node=name, pool="real", role="serving", backend="embedded", connected=True, healthy=True, effective=effective
+    )
+
+
+def test_the_service_and_the_engines_agree_on_what_runs() -> None:
+    assert mistold({"a": 2, "b": 0}, [node("a", 2), node("b", 0), node("of others", 7)]) == []
+
+
+@pytest.mark.parametrize("said", [None, 1, 3])
+def test_another_revision_than_runs_and_none_are_told(said: int | None) -> None:
+    assert mistold({"a": 2, "b": 2}, [node("a", said), node("b", 2)]) == [f"a runs revision 2, the service says {said}"]
