@@ -21,7 +21,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, OnInconclusive, Rollout, RolloutCreate, Verdict
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig
 
@@ -167,6 +167,7 @@ class Changes:
                 min_judge_s=5,
                 max_judge_s=45,
                 apply_timeout_s=60,
+                on_inconclusive=OnInconclusive.ROLL_BACK,  # Nobody is there for whom it could be held.
             )
             open_ones = [self._client.create_rollout(spec)]
         rollout, began = open_ones[0], time.monotonic()
