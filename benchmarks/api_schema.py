@@ -38,7 +38,7 @@ from controlplane.fleet import store as fleet
 
 ENDLESS = "/api/v1/stream"
 _NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
-STOP_S = 20.0
+STOP_S = 60.0
 ROOT = Path(__file__).parents[1]
 CONFIG = Path(__file__).with_suffix(".toml")
 TOKEN_ID = 1_234_567_891
