@@ -8,13 +8,14 @@ from controlplane.contract.errors import nearest
 from controlplane.terminal.service_connection import fail
 
 
-def parse_assignments(assignments: list[str]) -> dict[str, Any]:
-    """["a=1", "b=int8"] to {"a": 1, "b": "int8"}; values are JSON where they can be."""
+def parse_assignments(assignments: list[str], option: str = "--set", wants: str = "knob=value") -> dict[str, Any]:
+    """["a=1", "b=int8"] to {"a": 1, "b": "int8"}; values are JSON where they can be. Leaves with status 2 for what
+    `option` does not take."""
     knobs: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
-            fail(f"--set: wants knob=value, got {assignment!r}")
+            fail(f"{option}: wants {wants}, got {assignment!r}")
         try:
             knobs[name.strip()] = json.loads(text)
         except ValueError:

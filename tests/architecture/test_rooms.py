@@ -114,7 +114,6 @@ FACES = {
         "setting_sources",
         "setting_values",
         "settings_options",
-        "study_request",
         "subcommand",
         "time_options",
         "toml_file",

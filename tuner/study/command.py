@@ -20,7 +20,7 @@ from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.setting_values import words_of
-from controlplane.terminal.study_request import ask_for_study, follow_study, study_wanted
+from controlplane.terminal.studies.study_request import ask_for_study, follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()

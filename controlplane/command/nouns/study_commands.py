@@ -1,7 +1,8 @@
 """`tailwright studies`: searches for a better configuration, asked for, followed and ended."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +25,8 @@ from controlplane.terminal.output.printing import (
 from controlplane.terminal.output.whole_file import write_whole
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
-from controlplane.terminal.study_request import (
+from controlplane.terminal.studies.study_options import with_study_fields
+from controlplane.terminal.studies.study_request import (
     IdempotencyKey,
     ask_for_study,
     follow_study,
@@ -107,6 +109,7 @@ def trials(client: Client, number: Number, as_json: Json = False) -> None:
 
 @app.command("start")
 @calls_service()
+@with_study_fields
 def start(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
@@ -119,6 +122,8 @@ def start(
     ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     load: Annotated[float, typer.Option(help="Times the rate at which the traffic came.", min=0.1, max=20)] = 1.0,
+    *,
+    fields: Mapping[str, Any],
     file: Annotated[
         Path | None,
         typer.Option(help="Instead: a TOML (.toml) or JSON file of all that a study can be told; - is stdin."),
@@ -130,8 +135,12 @@ def start(
     """Ask for a study; a tuner worker (`tailwright tune`, or the one of `tailwright up`) takes it."""
     if (pool is None) == (file is None):
         fail("say which pool: --pool POOL, or --file FILE")
+    if file is not None and fields:
+        fail(f"--{next(iter(fields)).replace('_', '-')}: --file says all of a study; write it there")
     wanted = (
-        read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials, slo, load)
+        read_document(file)
+        if file is not None
+        else study_wanted(str(pool), objective, constraint, trials, slo, load, fields)
     )
     study = ask_for_study(client, wanted, idempotency_key)
     if wait:

@@ -31,6 +31,27 @@ def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> Non
     assert "say which pool" in plane.run("studies", "start", status=2).stderr
 
 
+def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> None:
+    start = ("studies", "start", "--pool", "chat", "--no-wait")
+    options = ("--objective", "max_load", "--slo", "chat", "--load-replays", 9, "--max-duration-s", 3600)
+    space = ("--space", "max_num_seqs=8..64:log", "--space", "quantization=none,int8", "--suggested", "max_num_seqs=16")
+    rollout = ("--no-propose-rollout", "--rollout", "canary_share=0.5", "--reason", "a busy evening")
+    made = plane.json(*start, *options, *space, *rollout)
+    spec = made["spec"]
+    assert (spec["load_replays"], spec["max_duration_s"], spec["reason"]) == (9, 3600, "a busy evening")
+    assert spec["space"]["max_num_seqs"] == {"minimum": 8, "maximum": 64, "log": True, "choices": None}
+    assert spec["space"]["quantization"]["choices"] == ["none", "int8"]
+    assert spec["suggested"] == [{"max_num_seqs": 16}] and spec["rollout"] == {"canary_share": 0.5}
+    assert spec["propose_rollout"] is False and spec["auto_start_rollout"] is False
+    plane.run("studies", "cancel", made["id"])
+    assert "load_replays" in plane.run(*start, "--load-replays", 3, status=2).stderr
+    assert "space.max_num_seqs" in plane.run(*start, "--space", "max_num_seqs=64..8", status=1).stderr
+    file = tmp_path / "study.json"
+    file.write_text('{"pool": "chat"}')
+    refused = plane.run("studies", "start", "--file", file, "--load-replays", 9, status=2).stderr
+    assert "--load-replays: --file says all of a study" in refused
+
+
 def test_a_study_with_a_key_is_asked_for_once(plane: Plane) -> None:
     start = ("studies", "start", "--pool", "chat", "--no-wait", "--idempotency-key", "nightly")
     before, made = len(plane.get("studies")["items"]), plane.json(*start)

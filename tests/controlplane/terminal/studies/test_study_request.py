@@ -9,8 +9,8 @@ import pytest
 
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import StudyCreate
-from controlplane.terminal import study_request
-from controlplane.terminal.study_request import ask_for_study
+from controlplane.terminal.studies import study_request
+from controlplane.terminal.studies.study_request import ask_for_study
 from tests.controlplane.command.nouns.plane import Plane
 from tests.peers import service
 

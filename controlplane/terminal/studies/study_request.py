@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import httpx
@@ -43,13 +44,20 @@ def parse_objective(text: str) -> tuple[str, float]:
 
 
 def study_wanted(
-    pool: str, objective: str, constraint: list[str], trials: int, slo: UseCase | None = None, load: float = 1.0
+    pool: str,
+    objective: str,
+    constraint: list[str],
+    trials: int,
+    slo: UseCase | None = None,
+    load: float = 1.0,
+    fields: Mapping[str, Any] = MappingProxyType({}),
 ) -> StudyCreate:
-    """Leaves with status 2 where the values are none that a study can have."""
+    """`fields`: further ones, by name. Leaves with status 2 where the values are none that a study can have."""
     metric, q = parse_objective(objective)
     limits = limits_of(slo, [parse_limit(text) for text in constraint])
+    told = {"pool": pool, "objective": metric, "objective_q": q, "constraints": limits}
     try:
-        return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials, load=load)
+        return StudyCreate.model_validate({**told, "max_trials": trials, "load": load, **fields})
     except ValidationError as error:
         fail(explain_values(error))
 

@@ -1,0 +1,1 @@
+"""A study as a command line asks for it, and follows it."""
