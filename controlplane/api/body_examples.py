@@ -327,6 +327,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             load_replays=9,
             max_duration_s=3600,
         ),
+        "quantized weights, held to log-probabilities and an evaluation of one's own": StudyCreate(
+            pool="chat",
+            space={"quantization": KnobRange(choices=["none", "int8"])},
+            most_logprob_drop=0.02,
+            evaluation="mmlu",
+            evaluation_margin=0.01,
+        ),
     },
     EventCreate.__name__: {
         "a deploy of the gateway": EventCreate(

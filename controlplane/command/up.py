@@ -1,5 +1,6 @@
 """`tailwright up`: control plane, dashboard and tuner worker on one address."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -82,6 +83,12 @@ class UpSettings(ServiceSettings):
         description="Networks that the tuner worker may call engines in, with commas between, such as "
         "10.0.0.0/8; default: any but a cloud's metadata.",
     )
+    evaluations: dict[str, str] = Field(
+        default={},
+        description="A command of the tuner worker that scores what the engine at $TAILWRIGHT_EVALUATION_URL says, for "
+        "studies that name it; repeatable.",
+    )
+    evaluation_timeout_s: float = Field(default=1800, ge=1, description="Seconds that one evaluation may take.")
     dashboard: bool = Field(default=True, description="Serve the dashboard at /.")
     trace_url: str | None = Field(
         default=None,
@@ -105,10 +112,13 @@ class UpSettings(ServiceSettings):
 
 
 def _tuner_variables(settings: UpSettings) -> dict[str, str]:
-    """Optuna's storage beside the service's database, unless the environment names another."""
+    """Optuna's storage beside the service's database, unless the environment names another; and the evaluations."""
     file = settings.data_dir.resolve() / "optuna.db"
-    storage = {"TAILWRIGHT_TUNER_STORAGE": settings.database_url or f"sqlite:///{file}"}
-    return storage | ({"TAILWRIGHT_INSECURE_STORES": "1"} if settings.insecure_stores else {})
+    told = {"TAILWRIGHT_TUNER_STORAGE": settings.database_url or f"sqlite:///{file}"}
+    told |= {"TAILWRIGHT_INSECURE_STORES": "1"} if settings.insecure_stores else {}
+    if settings.evaluations:
+        told["TAILWRIGHT_TUNER_EVALUATIONS"] = json.dumps(settings.evaluations)
+    return told | {"TAILWRIGHT_TUNER_EVALUATION_TIMEOUT_S": f"{settings.evaluation_timeout_s:g}"}
 
 
 app = subcommand()

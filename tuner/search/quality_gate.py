@@ -11,7 +11,7 @@ looks together (Bonferroni). What is undecided at the last look is not let throu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
@@ -21,9 +21,12 @@ import httpx
 
 from controlplane.client.named_proxy import authorities
 from controlplane.contract.errors import Unavailable
+from tuner.search.logprob_drop import DROP
 
 TOP1 = "top1_agreement"
 """Weight-only int8 keeps about 95 %, per-tensor W8A8 and round-to-nearest int4 about 75 %."""
+GATES = (TOP1, DROP)
+"""What a weight format is held to, as violations name it."""
 LOOKS = (80, 160, 320, 480)
 """After so many positions it is looked at; fewer where there is less text."""
 _Z = 2.241
@@ -73,6 +76,11 @@ def next_tokens(
                 raise Unavailable(f"{engine_url}: no next token for the quality gate: {error!r}") from error
 
         return list(threads.map(ask, prompts))
+
+
+def is_unfit(violations: Mapping[str, float]) -> bool:
+    """Whether its weight format did not pass."""
+    return any(violations.get(name, 0.0) > 0 for name in GATES)
 
 
 def agreement(reference: Sequence[str], other: Sequence[str]) -> float:

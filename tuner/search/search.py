@@ -25,7 +25,7 @@ from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import Assessment, mean_assessment
-from tuner.search.quality_gate import TOP1
+from tuner.search.quality_gate import is_unfit
 from tuner.search.random_rival import RandomRival, random_rival
 from tuner.search.space import Space
 
@@ -140,7 +140,7 @@ class Search:
         """What came of a candidate. Hand in `objective.crashed()` for one that could not be measured."""
         if candidate.number == 0:
             self._default_s = assessment.objective_s
-        if assessment.violations.get(TOP1, 0.0) > 0:
+        if is_unfit(assessment.violations):
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
         if self._kept is not None:
@@ -310,4 +310,4 @@ class Search:
         return [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]
 
     def _gated(self, outcome: Outcome) -> bool:
-        return outcome.assessment.violations.get(TOP1, 0.0) > 0
+        return is_unfit(outcome.assessment.violations)

@@ -1,12 +1,13 @@
 """`tailwright tune`: a tuner worker, or (with --pool) ask for a study and wait for what comes of it."""
 
 import logging
+import os
 import signal
 import socket
 import threading
 from collections.abc import Sequence
 from os import getpid
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +24,12 @@ from controlplane.terminal.setting_values import words_of
 from controlplane.terminal.studies.study_request import ask_for_study, follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand
 
+if TYPE_CHECKING:
+    from tuner.evaluation.evaluation_command import Evaluations
+
 app = subcommand()
+EVALUATIONS = "TAILWRIGHT_TUNER_EVALUATIONS"
+"""The variable that says what --evaluation does, as a JSON object."""
 
 
 @app.command()
@@ -59,24 +65,44 @@ def tune(
         bool,
         typer.Option("--insecure-stores", envvar="TAILWRIGHT_INSECURE_STORES", help="That database without TLS."),
     ] = False,
+    evaluation: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COMMAND",
+            allow_from_autoenv=False,
+            help="A command that scores what an engine at $TAILWRIGHT_EVALUATION_URL says, for studies that name it; "
+            f"repeatable.  [env var: {EVALUATIONS}, JSON]",
+        ),
+    ] = None,
+    evaluation_timeout_s: Annotated[
+        float,
+        typer.Option(
+            envvar="TAILWRIGHT_TUNER_EVALUATION_TIMEOUT_S", help="Seconds that one evaluation may take.", min=1
+        ),
+    ] = 1800,
     as_json: Json = False,
 ) -> None:
     """Be a tuner worker that claims studies, or ask for one with --pool and print its result."""
     if pool is None:
         extras.need("tune", "tuner")
+        with extras.loading():
+            from tuner.evaluation.evaluation_command import evaluations_of
         try:
             networks = networks_of(words_of(engine_allow) if engine_allow else ())
+            evaluations = evaluations_of(evaluation or (), os.environ.get(EVALUATIONS, ""), evaluation_timeout_s)
         except BadSettings as error:
             fail(error.message)
         if storage and not insecure_stores and (problem := clear_database(storage, "storage")):
             fail(problem)
-        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage)
+        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage, evaluations)
         return
     wanted = study_wanted(pool, objective, constraint, trials, slo, load)
     follow_study(client, ask_for_study(client, wanted).id, as_json=as_json)
 
 
-def work(client: Client, name: str, networks: Sequence[Network], storage: str | None) -> None:
+def work(
+    client: Client, name: str, networks: Sequence[Network], storage: str | None, evaluations: "Evaluations"
+) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
     with extras.loading():
         from tuner.study.worker import Worker
@@ -86,4 +112,4 @@ def work(client: Client, name: str, networks: Sequence[Network], storage: str | 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Worker(client, name, stop=stop, networks=networks, storage=storage or None).loop()
+    Worker(client, name, stop=stop, networks=networks, storage=storage or None, evaluations=evaluations).loop()

@@ -145,7 +145,6 @@ class Measuring:
             return Measured.failed(error.message)
 
     def _report(self, trial: Trial, measured: Measured, change_s: float, took_s: float) -> None:
-        gated = measured.measurement is None and not measured.error
         assessment = measured.assessment
         limited = {limit.metric for limit in self._spec.held} if trial.order.arm == WINNER else set()
         self._log.report(
@@ -163,7 +162,7 @@ class Measuring:
                 took_s=round(took_s, 3),
                 samples={metric: thinned(values) for metric, values in measured.samples.items() if metric in limited},
                 ended_early=measured.ended_early,
-                error="not replayed: the quality gate was not passed" if gated else measured.error,
+                error=measured.error or measured.refused,
             )
         )
 

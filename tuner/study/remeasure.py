@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.studies import Carries, Measurement, StudyVerdict
+from controlplane.contract.bodies.studies import Carries, Evaluation, Measurement, StudyVerdict
 from tuner.search.objective import Assessment, constraint_value, mean_assessment
 from tuner.study.paired_test import (
     FEWEST_PAIRS,
@@ -172,7 +172,14 @@ class Race:
         return log_ratios(self.objective[DEFAULT][: self.pairs], self.objective[WINNER][: self.pairs])
 
 
-def verdict(found: Improvement, violations: Mapping[str, float], unsure: Sequence[str] = ()) -> StudyVerdict:
-    """`violations`: of the winner, over all its fresh runs together. `unsure`: limits that may not hold."""
+def verdict(
+    found: Improvement,
+    violations: Mapping[str, float],
+    unsure: Sequence[str] = (),
+    evaluation: Evaluation | None = None,
+) -> StudyVerdict:
+    """`violations`: of the winner, over all its fresh runs together. `unsure`: limits that may not hold. `evaluation`:
+    the study's own, where it asked for one."""
     held = all(excess <= 0 for excess in violations.values()) and not unsure
+    held = held and (evaluation is None or evaluation.held)
     return StudyVerdict.BETTER if held and found.low > 0 else StudyVerdict.NOT_BETTER

@@ -22,14 +22,23 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.bodies.studies import FINALIST, RandomSearch, Study, StudyResult, StudyState, StudyVerdict
+from controlplane.contract.bodies.studies import (
+    FINALIST,
+    Evaluation,
+    RandomSearch,
+    Study,
+    StudyResult,
+    StudyState,
+    StudyVerdict,
+)
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
-from controlplane.contract.knobs import QUANTIZATION, Quantization
+from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.capacity.carried_load import over_runs
+from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.replay import Stopped, key
 from tuner.search import quality_gate
 from tuner.search.charge import allowance_s, dear_s
@@ -39,6 +48,7 @@ from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
 from tuner.search.space_told import space_told
 from tuner.study.earlier_studies import remembered
+from tuner.study.evaluation_pair import evaluated
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
@@ -67,7 +77,7 @@ MARGINAL = 0.25
 @dataclass
 class Hooks:
     """What the worker is told as a study goes on, and its name. `stop` ends it at the next wait. `networks`: where
-    engines may be. `storage`: the URL of Optuna's.
+    engines may be. `storage`: the URL of Optuna's. `evaluations`: the commands that a study may name.
     """
 
     worker: str
@@ -77,6 +87,7 @@ class Hooks:
     networks: Sequence[Network] = ()
     storage: str | None = None
     heartbeat_s: float = HEARTBEAT_S
+    evaluations: Evaluations = field(default_factory=Evaluations)
 
 
 class StudyRun:
@@ -90,6 +101,8 @@ class StudyRun:
     def run(self, now: datetime) -> StudyResult:
         """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
         spec = self._spec
+        if spec.evaluation:  # Not after hours of trials.
+            self._hooks.evaluations.named(spec.evaluation, self._hooks.worker)
         default = self._default()
         plan = self._kept_plan()
         views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
@@ -247,7 +260,7 @@ class StudyRun:
         search = Search(
             space,
             default,
-            constraints=[*(key(limit.metric, limit.q) for limit in spec.held), ERRORS, quality_gate.TOP1],
+            constraints=[*(key(limit.metric, limit.q) for limit in spec.held), ERRORS, *quality_gate.GATES],
             seed=spec.seed,
             max_trials=spec.max_trials,
             suggested=[default | knobs for knobs in spec.suggested],
@@ -287,7 +300,7 @@ class StudyRun:
             begun=Begun.of(log.trials),
         )
         try:
-            return self._result(search, finish.decide(near, default), default, self._random(search, log))
+            return self._result(search, finish.decide(near, default), default, log)
         except NotMeasured as error:
             return self._unproven(search, str(error), best)
 
@@ -304,12 +317,15 @@ class StudyRun:
         rounded = {name: round(getattr(found, name), 4) for name in ("improvement", "low", "high")}
         return RandomSearch(trials=found.trials, **rounded)
 
-    def _result(
-        self, search: Search, finished: Finished, default: dict[str, Any], random: RandomSearch | None
-    ) -> StudyResult:
+    def _result(self, search: Search, finished: Finished, default: dict[str, Any], log: TrialLog) -> StudyResult:
         race, winner = finished.race, finished.winner.knobs
         found, unsure = race.found, race.unsure
-        decided = verdict(found, finished.excess, unsure)
+        evaluation = None
+        if verdict(found, finished.excess, unsure) is StudyVerdict.BETTER:
+            evaluation = self._evaluated(winner, default)
+        decided = verdict(found, finished.excess, unsure, evaluation)
+        own = (trial.quality for trial in log.trials if canonical_json(trial.knobs) == canonical_json(winner))
+        quality = next(filter(None, own), {})
         means = {arm: sum(values) / len(values) for arm, values in race.objective.items()}
         carries = over_runs(race.loads[WINNER], self._spec.load), over_runs(race.loads[DEFAULT], self._spec.load)
         payback_s = None
@@ -342,9 +358,28 @@ class StudyRun:
                 design=race.design,
                 payback_s=payback_s,
                 carries=carries,
+                quality=quality,
+                evaluation=evaluation,
             ),
-            random_search=random,
+            quality=quality,
+            evaluation=evaluation,
+            random_search=self._random(search, log),
             importances=search.importances(),
+        )
+
+    def _evaluated(self, winner: dict[str, Any], default: dict[str, Any]) -> Evaluation | None:
+        """By the study's own command; None where it names none."""
+        spec, hooks = self._spec, self._hooks
+        if not spec.evaluation:
+            return None
+        return evaluated(
+            spec,
+            self._node,
+            {WINNER: winner, DEFAULT: default},
+            hooks.evaluations.named(spec.evaluation, hooks.worker),
+            timeout_s=hooks.evaluations.timeout_s,
+            stop=self._node.stop,
+            progress=hooks.progress,
         )
 
     def _unproven(self, search: Search, reason: str, best: Outcome | None) -> StudyResult:

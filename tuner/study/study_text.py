@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from controlplane.contract.bodies.knob_schema import GOODPUT, OF_LIMITS
-from controlplane.contract.bodies.studies import Carries, StudyCreate, StudyVerdict
+from controlplane.contract.bodies.studies import Carries, Evaluation, StudyCreate, StudyVerdict
 from controlplane.contract.carried_text import carried_text, limits_text
 from controlplane.contract.knobs import difference
+from controlplane.contract.quality_text import evaluation_text, quality_text
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import INTERLEAVED
 
@@ -31,8 +33,11 @@ def summary_of(
     design: str = INTERLEAVED,
     payback_s: float | None = None,
     carries: tuple[Carries | None, Carries | None] = (None, None),
+    quality: Mapping[str, float] = MappingProxyType({}),
+    evaluation: Evaluation | None = None,
 ) -> str:
-    """The verdict with its evidence, in a sentence or two. `carries`: the winner's largest load, and the default's."""
+    """The verdict with its evidence, in a few sentences. `carries`: the winner's largest load, and the default's.
+    `quality`: of the winner's weight format."""
     gain = more_a_second if spec.objective in OF_LIMITS else float
     aim = "goodput" if spec.objective == GOODPUT else "the largest load"
     pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
@@ -48,20 +53,27 @@ def summary_of(
         held = "few enough were lost" if spec.objective == GOODPUT else "every limit held"
         if None not in carries:
             held = carries_text(spec, *carries)
-        return f"{done} by {_percent(gain(found.estimate))} ({interval}) with {change}; {held}{repaid}."
+        told = quality_sentences(quality, evaluation)
+        return f"{done} by {_percent(gain(found.estimate))} ({interval}) with {change}; {held}{repaid}.{told}"
     broken = [f"{name_} by {_percent(value)}" for name_, value in excess.items() if value > 0]
     if broken:
         reason = f"it exceeded {', '.join(broken)}"
     elif found.low > 0:
-        reason = f"it may exceed {', '.join(unsure)}"
+        reason = f"it may exceed {', '.join(unsure)}" if unsure else "its evaluation does not hold"
     else:
         reason = "the interval does not exclude zero"
     does = f"raises {aim}" if spec.objective in OF_LIMITS else f"lowers {spec.aim}"
     loads = "" if None in carries else f" {upper_first(carries_text(spec, *carries))}."
     return (
         f"Keep what runs now: the best candidate ({change}) {does} by {_percent(gain(found.estimate))} ({interval}), "
-        f"and {reason}.{loads}"
+        f"and {reason}.{loads}{quality_sentences(quality, evaluation)}"
     )
+
+
+def quality_sentences(quality: Mapping[str, float], evaluation: Evaluation | None) -> str:
+    """A sentence each, with a space before it; empty where there is nothing to tell."""
+    told = (quality_text(quality), "" if evaluation is None else evaluation_text(evaluation))
+    return "".join(f" {upper_first(one)}." for one in told if one)
 
 
 def carries_text(spec: StudyCreate, winner: Carries | None, default: Carries | None) -> str:

@@ -127,7 +127,7 @@ class TrialNode:
         self.url = _checked(node.node, node.engine_url.rstrip("/"), networks)
         self.model = node.model or ""
         self._client = client
-        self._stop = stop
+        self.stop = stop
         self._engine = httpx.Client(base_url=self.url, timeout=10.0, verify=authorities(self.url), trust_env=False)
 
     def close(self) -> None:
@@ -250,7 +250,7 @@ class TrialNode:
     ) -> ReplayResult:
         """One replay against the node's engine; it ends early where one of `bounds` cannot be kept any more."""
         return run_replay(
-            workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self._stop, bounds=bounds
+            workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self.stop, bounds=bounds
         )
 
     def _ask(self, act: Callable[[], NodeView]) -> NodeView:
@@ -268,7 +268,7 @@ class TrialNode:
             self._wait(_AWAY_POLL_S)
 
     def _wait(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
+        if self.stop.wait(seconds):
             raise Stopped("the study was stopped")
 
 

@@ -16,14 +16,13 @@ from controlplane.contract.bodies.studies import CarriedLoad, Measurement, Study
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.knobs import QUANTIZATION, Quantization
 from tuner.capacity.bracket import first_load, next_load
 from tuner.capacity.carried_load import Kept, Replayed, carried_load, fit_of, largest_kept
 from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult
-from tuner.search import quality_gate
 from tuner.search.hopeless import broken
 from tuner.search.objective import Assessment, assess, crashed, good_by, needed_quantiles
+from tuner.study.format_gate import FormatGate
 from tuner.study.trial_node import TrialNode
 from tuner.workload.capture import LEAST_REQUESTS, Slice
 from tuner.workload.prompt import PromptMaker
@@ -37,7 +36,7 @@ RATES = (1.0, 0.9, 1.1)
 @dataclass(frozen=True)
 class Measured:
     """One run: assessment, measurement, single values by metric, the quality gate's word; or what kept it from being
-    measured. `ended_early`: why not all of its requests were replayed.
+    measured. `ended_early`: why not all of its requests were replayed. `refused`: why the quality gate let none be.
     """
 
     assessment: Assessment
@@ -46,6 +45,7 @@ class Measured:
     quality: dict[str, float] = field(default_factory=dict)
     error: str = ""
     ended_early: str = ""
+    refused: str = ""
 
     @classmethod
     def of(cls, trial: Trial) -> Measured:
@@ -74,9 +74,7 @@ class Bench:
     ) -> None:
         """`seen`: the slice of the traffic that the search replays; `fresh`: the one that finalists alone do."""
         self.node, self._spec, self._seen, self._fresh, self._corpus = node, spec, seen, fresh, corpus
-        self._probing = quality_gate.dealt(quality_gate.held_out_prompts(held_out))
-        self._reference: list[str] = []
-        self._shares: dict[str, quality_gate.Agreement] = {}
+        self._gate = FormatGate(node, spec, held_out)
         self._runs = self._replays = 0
 
     def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
@@ -85,9 +83,9 @@ class Bench:
         what cannot be measured.
         """
         node = self.node
-        gate, excess = self._apply(knobs)
-        if excess.get(quality_gate.TOP1, 0.0) > 0:
-            return Measured(Assessment(None, excess), quality=gate)
+        gate = self._gate.apply(knobs, is_first=not self._runs)
+        if gate.refused:
+            return Measured(Assessment(None, gate.excess), quality=gate.told, refused=gate.refused)
         piece = self._seen if heat is None else self._fresh
         self._runs += 1
         node.warm_up(self._corpus, salt=-self._runs)
@@ -103,7 +101,8 @@ class Bench:
         measurement.carried = carried
         if measurement.errors == measurement.requests:
             raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
-        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate, ended_early=early)
+        found = assess(measurement, self._spec, gate.excess)
+        return Measured(found, measurement, result.samples, gate.told, ended_early=early)
 
     def _replayed(self, piece: Slice, workload: Workload, heat: int | None, bounds: Sequence[Bound]) -> ReplayResult:
         """One replay, from an idle engine and the cache that `piece` would find."""
@@ -139,37 +138,6 @@ class Bench:
             load = next_load(fit_of(replays))
         found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed)
         return results[largest_kept(replays, found, spec.load)], found
-
-    def _apply(self, knobs: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-        """Apply `knobs`; what the gate reports of their weight format, and its violations. Formats are asked once."""
-        format_, plain = str(knobs[QUANTIZATION]), Quantization.NONE.value
-        if not self._probing:
-            self.node.apply(knobs)
-            return {}, {}
-        if format_ != plain and not self._reference:
-            self.node.apply({**knobs, QUANTIZATION: plain})
-            self._reference = self._answers()
-        self.node.apply(knobs)
-        if format_ == plain:
-            # Not on the first run: what production runs may be slow, and any other setting answers the same.
-            if self._runs and not self._reference:
-                self._reference = self._answers()
-            return {}, {}
-        if format_ not in self._shares:
-            # Blocks that another weight format left in the cache would answer for it.
-            self.node.reset_cache()
-            self._shares[format_] = quality_gate.compared(self._reference, self._asked, self._spec.least_agreement)
-        found = self._shares[format_]
-        return found.told, {quality_gate.TOP1: found.violation(self._spec.least_agreement)}
-
-    def _answers(self) -> list[str]:
-        self.node.reset_cache()
-        return self._asked(0, len(self._probing))
-
-    def _asked(self, first: int, last: int) -> list[str]:
-        return quality_gate.next_tokens(
-            self.node.url, self.node.model, self._probing[first:last], token_ids=self.node.gives_token_ids
-        )
 
 
 def early_text(lost: Bound, requests: int, planned: int) -> str:

@@ -31,6 +31,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import Conflict, TailwrightError
+from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.replay import Stopped
 from tuner.study.renewals import HEARTBEAT_S, Lease, either, tried_again
 from tuner.study.study_run import Hooks, StudyRun
@@ -54,11 +55,14 @@ class Worker:
         stop: threading.Event | None = None,
         networks: Sequence[Network] = (),
         storage: str | None = None,
+        evaluations: Evaluations | None = None,
     ) -> None:
-        """`networks`: where engines may be; empty: anywhere that one may (`engine_address`). `storage`: Optuna's."""
+        """`networks`: where engines may be; empty: anywhere that one may (`engine_address`). `storage`: Optuna's.
+        `evaluations`: commands that a study may name."""
         self.stop = stop or threading.Event()
         self._client, self._name, self._clock = client, name, clock
         self._heartbeat_s, self._networks, self._storage = heartbeat_s, networks, storage
+        self._evaluations = evaluations or Evaluations()
         self._helped: set[int] = set()  # Their searches want no more.
 
     def loop(self, idle_s: float = IDLE_S) -> None:
@@ -94,6 +98,7 @@ class Worker:
             networks=self._networks,
             storage=self._storage,
             heartbeat_s=self._heartbeat_s,
+            evaluations=self._evaluations,
         )
         try:
             result = StudyRun(self._client, study, hooks).run(self._clock() - SETTLE)

@@ -12,6 +12,7 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
+from controlplane.contract.quality_text import evaluation_text, quality_text
 from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
 
@@ -111,6 +112,8 @@ FILTERS = {
     "coarse": error_text,  # "± 67 %: from /metrics buckets"; empty for exact timings.
     "seconds": seconds,
     "carried": carried_text,
+    "quality": quality_text,
+    "evaluation": evaluation_text,
     "limits": limits_text,
     "metric_name": metric_name,
     "label_words": label_words,

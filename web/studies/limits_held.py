@@ -7,12 +7,20 @@ runs together the study's own verdict speaks.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from controlplane.contract.bodies.studies import FINALIST, MEASURED, StudyCreate, StudyResult, Trial
+from controlplane.contract.bodies.studies import (
+    FINALIST,
+    MEASURED,
+    Evaluation,
+    StudyCreate,
+    StudyResult,
+    Trial,
+)
+from controlplane.contract.quality_text import AGREEMENT, DROP, score_text
 from web.frame.format import metric_name, percent, seconds
 from web.frame.states import Kind
 
-LOST, AGREEMENT = "errors", "top1_agreement"
-"""How trials name the limits that every study has."""
+LOST = "errors"
+"""How trials name the limit that every study has."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,8 @@ Read = Callable[[Trial], float | None]
 
 
 def limits_held(spec: StudyCreate, result: StudyResult | None, trials: Sequence[Trial]) -> list[LimitHeld]:
-    """Each limit that was asked for, then the share of lost requests, and that of a lossy format where it was measured.
-    Without a winner's fresh runs: of none."""
+    """Each limit that was asked for, then the share of lost requests, those of a lossy format where it was measured,
+    and the study's own evaluation. Without a winner's fresh runs: of none."""
     fresh = [trial for trial in trials if trial.kind == FINALIST and trial.state in MEASURED]
     paired = [trial for trial in fresh if trial.order.pair is not None] or fresh
     winner = result.winner if result is not None and result.repeats else None
@@ -59,9 +67,33 @@ def limits_held(spec: StudyCreate, result: StudyResult | None, trials: Sequence[
     gated = [trial for trial in trials if winner is not None and trial.knobs == winner and AGREEMENT in trial.quality]
     if gated:
         least = f"≥ {percent(spec.least_agreement, 1)}"
-        of = _held("Next tokens as unquantized", AGREEMENT, least, _tenths, _agreement, default, gated, worst=min)
+        of = _held(
+            "Next tokens as unquantized", AGREEMENT, least, _tenths, _quality(AGREEMENT), default, gated, worst=min
+        )
         found.append(of)
+    sure = [trial for trial in gated if DROP in trial.quality]
+    if sure:
+        most = f"≤ {_nats(spec.most_logprob_drop)}"
+        found.append(_held("Held-out text less likely, a token", DROP, most, _nats, _quality(DROP), default, sure))
+    if result is not None and result.evaluation is not None:
+        found.append(_evaluated(result.evaluation))
     return found
+
+
+def _evaluated(own: Evaluation) -> LimitHeld:
+    """By the bound, where there are scores."""
+    of_default, of_winner = (score_text(score) if score else "–" for score in (own.default, own.winner))
+    runs = int(own.winner is not None and own.default is not None)
+    limit = f"default − {own.margin:g}"
+    return LimitHeld(f"Evaluation {own.name}", f"≥ {limit}", of_default, of_winner, of_winner, int(own.held), runs)
+
+
+def _nats(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g} nats"
+
+
+def _quality(name: str) -> Read:
+    return lambda trial: trial.quality.get(name)
 
 
 def _held(
@@ -102,7 +134,3 @@ def _quantile(key: str) -> Read:
 
 def _lost_share(trial: Trial) -> float | None:
     return trial.measurement.errors / max(1, trial.measurement.requests) if trial.measurement else None
-
-
-def _agreement(trial: Trial) -> float | None:
-    return trial.quality.get(AGREEMENT)

@@ -21,6 +21,9 @@ TITLES = {
     "constraints": "Limits",
     "max_lost_share": "Lost requests",
     "least_agreement": "Agreement",
+    "most_logprob_drop": "Log-probability drop",
+    "evaluation": "Evaluated by",
+    "evaluation_margin": "Its score's margin",
     "suggested": "Measured first",
     "workload_s": "Traffic of the last",
     "load": "Times its rate",
@@ -33,6 +36,7 @@ TITLES = {
 }
 """Fields whose names alone do not say what they are."""
 SHARES = ("max_lost_share", "least_agreement")
+QUALITY = ("most_logprob_drop", "evaluation", "evaluation_margin")
 WINNER = ("propose_rollout", "auto_start_rollout")
 """What is one choice in the form."""
 WINNERS = {
@@ -76,7 +80,7 @@ FIRST = (
 GROUPS = (
     Group("space", "What is searched", (*KNOBS, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
     Group("traffic", "What is replayed", ("workload_s", "load", "trial_requests", "load_replays")),
-    Group("finish", "What a winner must show", (*SHARES, "finalists", "finalist_repeats")),
+    Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
     Group("rollout", "How its rollout goes", HOW),
 )
 FIELDS = (*FIRST, *(name for group in GROUPS for name in group.names))

@@ -43,7 +43,8 @@ def keeps(study: StudyCreate) -> list[str]:
     return [
         *(_limit(limit) for limit in study.held),
         f"at most {percent_words(study.max_lost_share)} of its requests lost",
-        f"where it is quantized, {percent_words(study.least_agreement)} of next tokens as without",
+        f"where it is quantized, {percent_words(study.least_agreement)} of next tokens as without{_drop(study)}",
+        *([_evaluated(study)] if study.evaluation else []),
     ]
 
 
@@ -95,6 +96,16 @@ def _objective(study: StudyCreate) -> str:
     if study.objective == MAX_LOAD:
         return f"the largest load that keeps {' and '.join(map(_limit, study.constraints))}"
     return f"more requests a second of which each keeps its {kept}"
+
+
+def _drop(study: StudyCreate) -> str:
+    if not study.most_logprob_drop:
+        return ""
+    return f", and held-out text at most {study.most_logprob_drop:g} nats a token less likely"
+
+
+def _evaluated(study: StudyCreate) -> str:
+    return f"by evaluation {study.evaluation}, a score at most {study.evaluation_margin:g} below what the pool runs has"
 
 
 def _limit(limit: Limit) -> str:

@@ -106,6 +106,23 @@ class StudyCreate(BaseModel):
         description="share of next tokens that a quantized model must have in common with the unquantized one, by the "
         "lower bound of what was seen",
     )
+    most_logprob_drop: float = Field(
+        default=0.05,
+        ge=0,
+        le=100,
+        description="nats a token by which the log-probability of held-out text may drop in a quantized model, by the "
+        "upper bound of what was seen: 0.05 is 5 % more perplexity; 0: it is not asked",
+    )
+    evaluation: str = Field(
+        default="",
+        max_length=64,
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$",
+        description="an evaluation command's name, as the worker was started with it (`--evaluation NAME=COMMAND`): it "
+        "scores the default and a better winner, beside `max_duration_s`; empty: none",
+    )
+    evaluation_margin: float = Field(
+        default=0.01, ge=0, description="by how much the winner's score may be below the default's, in its own unit"
+    )
     suggested: list[dict[str, Any]] = Field(
         default=[],
         max_length=32,
@@ -311,6 +328,32 @@ class RandomSearch(BaseModel):
     high: float = Field(description="the improvement that it stays below in nine of ten cases")
 
 
+class EvaluationScore(BaseModel):
+    """What the user's own evaluation command said of one configuration."""
+
+    score: float = Field(description="its score; higher is better")
+    standard_error: float | None = Field(default=None, description="of the score; null: the command has told none")
+    took_s: float = Field(description="seconds it took")
+
+
+class Evaluation(BaseModel):
+    """The default and the winner, each evaluated by the same command. Without both scores the winner does not count as
+    better."""
+
+    name: str = Field(description="of the command, as the worker knows it")
+    margin: float = Field(description="by how much the winner's score may be below the default's")
+    default: EvaluationScore | None = Field(default=None, description="the default's; null: `error` says why")
+    winner: EvaluationScore | None = Field(default=None, description="the winner's; null: `error` says why")
+    drop: float | None = Field(default=None, description="the default's score less the winner's")
+    drop_high: float | None = Field(
+        default=None,
+        description="the drop's upper bound, one-sided 95 %, by the standard errors that were told; without one the "
+        "drop itself",
+    )
+    held: bool = Field(default=False, description="whether `drop_high` is within the margin")
+    error: str = Field(default="", description="why there is no score")
+
+
 class StudyResult(BaseModel):
     """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
@@ -349,6 +392,14 @@ class StudyResult(BaseModel):
         default=None, description="the default's revision, as it was when the study was claimed"
     )
     summary: str = Field(description="the result in a sentence")
+    quality: dict[str, float] = Field(
+        default={},
+        description="how far the winner's weight format is from the unquantized model, by measure, as its trials tell "
+        "it; empty: it is not quantized, or was not asked",
+    )
+    evaluation: Evaluation | None = Field(
+        default=None, description="what the study's own evaluation said; null: none was asked for, or nothing is better"
+    )
     random_search: RandomSearch | None = Field(
         default=None,
         description="what random search would have found in the same time, to hold the improvement against; null: "

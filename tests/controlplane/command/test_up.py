@@ -14,7 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from controlplane.command.up import UpSettings, _tuner_variables
 from tests.processes import free_port
+from tuner.evaluation.evaluation_command import evaluations_of
 
 ROOT = Path(__file__).resolve().parents[3]
 TAILWRIGHT = [sys.executable, "-m", "controlplane.command.main"]
@@ -39,6 +41,14 @@ def said(descriptor: int) -> str:
         assert piece, text
         text += piece.decode()
     return text.replace("\r\n", "\n")
+
+
+def test_the_worker_beside_it_is_told_its_evaluations(tmp_path: Path) -> None:
+    settings = UpSettings(data_dir=tmp_path, evaluations={"mmlu": f"{sys.executable} -V"}, evaluation_timeout_s=60)
+    told = _tuner_variables(settings)
+    known = evaluations_of((), told["TAILWRIGHT_TUNER_EVALUATIONS"])
+    assert known.named("mmlu", "w") == (sys.executable, "-V") and told["TAILWRIGHT_TUNER_EVALUATION_TIMEOUT_S"] == "60"
+    assert "TAILWRIGHT_TUNER_EVALUATIONS" not in _tuner_variables(UpSettings(data_dir=tmp_path))
 
 
 def test_a_terminal_gets_a_link_that_signs_a_browser_in_once(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tuner.search.objective import (
     score,
     violations,
 )
+from tuner.search.quality_gate import GATES, is_unfit
 
 seconds = st.floats(0.001, 1000)
 
@@ -56,7 +57,9 @@ def test_errors_missing_quantiles_and_crashes_are_violations() -> None:
 
 
 def test_the_quality_gate_is_a_constraint_as_any_other() -> None:
-    assert not assess(_measured(1, 1), _spec(2), {"top1_agreement": 0.5}).feasible
+    for name in GATES:
+        assert not assess(_measured(1, 1), _spec(2), {name: 0.5}).feasible
+        assert is_unfit({name: 0.5}) and not is_unfit({name: -0.5}) and not is_unfit({"ttft:0.95": 0.5})
 
 
 @pytest.mark.parametrize(("errors", "feasible", "excess"), [(0, True, -1.0), (2, True, 0.0), (3, False, 0.5)])

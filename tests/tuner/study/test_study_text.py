@@ -3,9 +3,10 @@
 from typing import Any
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Carries, StudyCreate, StudyVerdict
+from controlplane.contract.bodies.studies import Carries, Evaluation, EvaluationScore, StudyCreate, StudyVerdict
 from controlplane.contract.knobs import EngineConfig
 from tuner.study.paired_test import Improvement
+from tuner.study.remeasure import verdict
 from tuner.study.study_text import carries_text, changes, summary_of
 
 SCHEDULE = ((1, 4), (8, 0))
@@ -22,6 +23,27 @@ def test_only_what_differs_is_told_in_the_order_of_the_knobs() -> None:
 def test_a_schedule_as_it_came_over_the_wire_is_the_same_schedule() -> None:
     ours: dict[str, Any] = {"num_speculative_tokens": SCHEDULE, "quantization": "none"}
     assert changes(ours | {"num_speculative_tokens": [list(pair) for pair in SCHEDULE]}, ours) == "nothing"
+
+
+def test_a_quantized_winner_is_told_with_its_quality_and_the_evaluation() -> None:
+    ours, winner = EngineConfig().knobs(), EngineConfig().knobs() | {"quantization": "int8"}
+    quality = {"top1_agreement": 0.962, "top1_agreement_low": 0.941, "logprob_drop": 0.01, "logprob_drop_high": 0.017}
+    own = Evaluation(name="mmlu", margin=0.01, default=_scored(0.6), winner=_scored(0.612), drop_high=-0.012, held=True)
+    found, spec = Improvement(0.2, 0.1, 0.3, 5), StudyCreate(pool="p")
+    told = summary_of(spec, StudyVerdict.BETTER, winner, ours, found, {}, quality=quality, evaluation=own)
+    assert told.endswith(
+        "every limit held. 96.2 % of next tokens are those of the unquantized model (94.1 % at least), and held-out "
+        "text is 0.010 nats a token less likely (0.017 at most). Evaluation mmlu scores 0.612, the default 0.6."
+    )
+    own = own.model_copy(update={"winner": _scored(0.55), "drop_high": 0.05, "held": False})
+    kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, ours, found, {}, evaluation=own)
+    assert "and its evaluation does not hold. Evaluation mmlu scores 0.55, the default 0.6: 0.05 less, of 0.01" in kept
+    assert verdict(found, {}) is StudyVerdict.BETTER and verdict(found, {}, (), own) is StudyVerdict.NOT_BETTER
+    assert verdict(found, {}, (), own.model_copy(update={"held": True})) is StudyVerdict.BETTER
+
+
+def _scored(score: float) -> EvaluationScore:
+    return EvaluationScore(score=score, took_s=1.0)
 
 
 def test_the_largest_load_is_told_with_its_interval_within_its_limits() -> None:

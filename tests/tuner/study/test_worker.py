@@ -1,5 +1,6 @@
 """The worker against a small control plane and a small engine, both over real HTTP."""
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
 from tests.processes import wait_for
+from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
 from tuner.study.trial_node import TrialNode, find_trial_nodes
@@ -84,9 +86,9 @@ def at_once(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrialNode, "run", run)
 
 
-def _work(service: StudyService) -> None:
+def _work(service: StudyService, evaluations: Evaluations | None = None) -> None:
     with Client(service.url, service.token) as client:
-        assert Worker(client, "w", heartbeat_s=0.2).once()
+        assert Worker(client, "w", heartbeat_s=0.2, evaluations=evaluations).once()
 
 
 @pytest.mark.clock
@@ -286,6 +288,58 @@ def test_what_carries_a_larger_load_is_found_and_both_loads_are_told(
     assert len(first) == 2 and len(starts) == 1 and starts != {1.0}, "both arms of a pair begin at the same load"
     (proposed,) = service.rollouts
     assert (proposed["objective"], proposed["levels"]) == (None, {"ttft": [0.95]})
+
+
+ASKS = """
+import json, os, urllib.request
+body = json.dumps({"model": os.environ["TAILWRIGHT_EVALUATION_MODEL"], "prompt": [1], "max_tokens": 1}).encode()
+url = os.environ["TAILWRIGHT_EVALUATION_URL"] + "/v1/completions"
+asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+print(json.load(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked))["choices"][0]["text"])
+"""
+"""Scores what the engine says."""
+OWN = Evaluations({"own": (sys.executable, "-c", ASKS)}, 60.0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("service", [{"evaluation": "own", "evaluation_margin": 0.05}], indirect=True)
+@pytest.mark.parametrize(
+    ("says", "verdict", "told"),
+    [
+        ("0.58", StudyVerdict.BETTER, "Evaluation own scores 0.58, the default 0.6: 0.02 less, of 0.05 permitted."),
+        (
+            "0.5",
+            StudyVerdict.NOT_BETTER,
+            "its evaluation does not hold. Evaluation own scores 0.5, the default 0.6",
+        ),
+        ("done", StudyVerdict.NOT_BETTER, "Evaluation own has no score: of the winner: its last line wants"),
+    ],
+)
+def test_a_winner_is_held_to_the_users_own_evaluation(
+    service: StudyService, says: str, verdict: StudyVerdict, told: str
+) -> None:
+    engine = service.engine
+    engine.first_token = lambda _: "0.6" if engine.knobs["max_num_batched_tokens"] == 24 else says
+    _work(service, OWN)
+    result = service.study.result
+    assert result is not None and result.evaluation is not None, service.study.error
+    assert result.verdict is verdict and told in result.summary
+    assert (result.evaluation.name, result.evaluation.held) == ("own", verdict is StudyVerdict.BETTER)
+    assert len(service.rollouts) == (1 if verdict is StudyVerdict.BETTER else 0)
+    if says != "done":
+        assert result.evaluation.default is not None and result.evaluation.default.score == 0.6
+        assert result.evaluation.winner is not None and result.evaluation.winner.score == float(says)
+    assert any(beat.progress == "evaluating the winner by own" for beat in service.beats)
+
+
+@pytest.mark.parametrize("service", [{"evaluation": "mmlu"}], indirect=True)
+def test_an_evaluation_that_the_worker_does_not_have_ends_the_study_before_anything_runs(service: StudyService) -> None:
+    _work(service, OWN)
+    assert service.study.state is StudyState.FAILED and service.trials == [] and service.applied == []
+    assert service.study.error == (
+        "evaluation: worker w has no evaluation 'mmlu', it has own; start it with --evaluation mmlu=COMMAND, or leave "
+        "the field out"
+    )
 
 
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:

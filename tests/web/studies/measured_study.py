@@ -9,6 +9,8 @@ from controlplane.contract.bodies.health import ServiceView
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
+    Evaluation,
+    EvaluationScore,
     Measurement,
     RandomSearch,
     RunOrder,
@@ -45,6 +47,7 @@ SPEC = StudyCreate(
     seed=7,
     reason='the tail\'s <evening> "peak" & more',
 )
+QUALITY = {"top1_agreement": 0.957, "logprob_drop": 0.0104, "logprob_drop_high": 0.015}
 RESULT = StudyResult(
     verdict=StudyVerdict.BETTER,
     winner=WINNER,
@@ -58,6 +61,16 @@ RESULT = StudyResult(
     payback_s=1520.0,
     default_revision=3,
     summary="e2e p95 falls by 35.6 % (31.0 % to 40.0 %, 95 %, 4 interleaved pairs); every limit held.",
+    quality=QUALITY,
+    evaluation=Evaluation(
+        name="mmlu",
+        margin=0.01,
+        default=EvaluationScore(score=0.615, standard_error=0.002, took_s=61.0),
+        winner=EvaluationScore(score=0.612, standard_error=0.002, took_s=60.0),
+        drop=0.003,
+        drop_high=0.0077,
+        held=True,
+    ),
     random_search=RandomSearch(trials=7, improvement=0.212, low=0.05, high=0.33),
     importances={"quantization": 0.7, "max_num_batched_tokens": 0.3},
 )
@@ -105,9 +118,9 @@ def _trial(number: int, kind: str, knobs: dict[str, Any], objective_s: float | N
         "violations": {} if objective_s is None else {"errors": -1.0, "itl:0.99": -0.25, "ttft:0.95": -0.69},
         "state": TrialState.FAILED if objective_s is None else TrialState.COMPLETE,
         "error": "the engine ran out of memory" if objective_s is None else "",
-        "quality": {"top1_agreement": 0.957} if knobs.get("quantization") == "int8" else {},
+        "quality": dict(QUALITY) if knobs.get("quantization") == "int8" else {},
     }
-    told["violations"] |= {"top1_agreement": -0.06} if told["quality"] else {}
+    told["violations"] |= {"top1_agreement": -0.06, "logprob_drop": -0.7} if told["quality"] else {}
     about: dict[str, Any] = {"id": 100 + number, "study_id": 12, "number": number, "kind": kind, "knobs": knobs}
     run: dict[str, Any] = {
         "node": "trial-1",

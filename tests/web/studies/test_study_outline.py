@@ -58,6 +58,13 @@ def test_the_largest_load_is_sought_by_several_replays_a_trial() -> None:
 def test_what_a_winner_must_hold() -> None:
     study = StudyCreate(pool="chat", constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)])
     assert keeps(study)[:2] == ["ITL p99 at most 200ms", "at most 2 % of its requests lost"]
+    drop = ", and held-out text at most 0.05 nats a token less likely"
+    assert keeps(study)[2:] == [f"where it is quantized, 90 % of next tokens as without{drop}"]
+    own = StudyCreate(pool="chat", most_logprob_drop=0, evaluation="mmlu", evaluation_margin=0.02)
+    assert keeps(own)[1:] == [
+        "where it is quantized, 90 % of next tokens as without",
+        "by evaluation mmlu, a score at most 0.02 below what the pool runs has",
+    ]
 
 
 @pytest.mark.parametrize(

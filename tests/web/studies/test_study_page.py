@@ -12,6 +12,7 @@ from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     CarriedLoad,
     Carries,
+    Evaluation,
     Measurement,
     RandomSearch,
     Study,
@@ -109,6 +110,15 @@ def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> 
     assert "picked" not in search and search.count('<span class="tag">winner</span>') == 1
     assert "Each row is one run: the fastest of them is also the luckiest" in search
     assert search.count("<tr data-key=") == 3 and "finalist" not in search
+
+
+def test_a_quantized_winner_is_shown_with_its_quality_and_the_evaluation() -> None:
+    own = Evaluation(name="mmlu", margin=0.01, error="of the default: it said nothing")
+    quality = {"top1_agreement": 0.957, "logprob_drop": 0.0104, "logprob_drop_high": 0.0152}
+    shown = rendered("study", SEARCH, RESULT.model_copy(update={"quality": quality, "evaluation": own}))
+    assert "held-out text is 0.010 nats a token less likely (0.015 at most)" in shown
+    assert "evaluation mmlu has no score: of the default: it said nothing" in shown
+    assert "Own evaluation" not in rendered("study", SEARCH, RESULT)
 
 
 def test_the_gain_is_held_against_what_chance_would_have_found() -> None:

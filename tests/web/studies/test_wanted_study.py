@@ -94,6 +94,15 @@ def test_what_is_wrong_stands_at_its_field(said: dict[str, str], problem: str) -
     assert list(found) == list(said) and problem in next(iter(found.values()))
 
 
+def test_quality_may_be_held_to_limits_of_ones_own() -> None:
+    own = {"most_logprob_drop": "0.02", "evaluation": "mmlu", "evaluation_margin": "0.5"}
+    study = wanted_study({**SAID, **own}).study
+    assert study is not None and (study.most_logprob_drop, study.evaluation) == (0.02, "mmlu")
+    assert study.evaluation_margin == 0.5
+    found = wanted_study({**SAID, "evaluation": "; rm -rf /", "most_logprob_drop": "-1"}).problems
+    assert set(found) == {"evaluation", "most_logprob_drop"}
+
+
 def test_goodput_wants_limits() -> None:
     assert "none is given" in wanted_study({**SAID, "objective": "goodput"}).problems["constraints"]
     found = wanted_study({**SAID, "objective": "goodput", "profile": "chat", "load": "2"}).study

@@ -35,13 +35,15 @@ def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> 
     start = ("studies", "start", "--pool", "chat", "--no-wait")
     options = ("--objective", "max_load", "--slo", "chat", "--load-replays", 9, "--max-duration-s", 3600)
     space = ("--space", "max_num_seqs=8..64:log", "--space", "quantization=none,int8", "--suggested", "max_num_seqs=16")
+    quality = ("--most-logprob-drop", 0.02, "--evaluation", "mmlu", "--evaluation-margin", 0.02)
     rollout = ("--no-propose-rollout", "--rollout", "canary_share=0.5", "--reason", "a busy evening")
-    made = plane.json(*start, *options, *space, *rollout)
+    made = plane.json(*start, *options, *space, *quality, *rollout)
     spec = made["spec"]
     assert (spec["load_replays"], spec["max_duration_s"], spec["reason"]) == (9, 3600, "a busy evening")
     assert spec["space"]["max_num_seqs"] == {"minimum": 8, "maximum": 64, "log": True, "choices": None}
     assert spec["space"]["quantization"]["choices"] == ["none", "int8"]
     assert spec["suggested"] == [{"max_num_seqs": 16}] and spec["rollout"] == {"canary_share": 0.5}
+    assert (spec["most_logprob_drop"], spec["evaluation"], spec["evaluation_margin"]) == (0.02, "mmlu", 0.02)
     assert spec["propose_rollout"] is False and spec["auto_start_rollout"] is False
     plane.run("studies", "cancel", made["id"])
     assert "load_replays" in plane.run(*start, "--load-replays", 3, status=2).stderr
@@ -50,6 +52,12 @@ def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> 
     file.write_text('{"pool": "chat"}')
     refused = plane.run("studies", "start", "--file", file, "--load-replays", 9, status=2).stderr
     assert "--load-replays: --file says all of a study" in refused
+
+
+def test_a_worker_with_a_wrong_evaluation_does_not_start(plane: Plane) -> None:
+    assert "evaluation: wants NAME=COMMAND" in plane.run("tune", "--evaluation", "mmlu", status=2).stderr
+    wrong = plane.run("tune", "--evaluation", "mmlu=no-such-program-here", status=2).stderr
+    assert "'no-such-program-here' is no program that can be run here" in wrong
 
 
 def test_a_study_with_a_key_is_asked_for_once(plane: Plane) -> None:
