@@ -66,6 +66,7 @@ FACES = {
         "host_names",
         "knobs",
         "metrics",
+        "quality_text",
     }
     | {"retention_defaults", "retry", "share_text", "shown_url", "signature", "step_limits", "trace_url"},
     "controlplane/db": {

@@ -22,17 +22,16 @@ def score_of(said: str, took_s: float) -> EvaluationScore:
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
     try:
         told = json.loads(last)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     own: dict[str, Any] = told if isinstance(told, dict) else {"score": told}
-    score, error = own.get("score"), own.get("standard_error")
-    if not _is_number(score):
+    score, error = _number(own.get("score")), own.get("standard_error")
+    if score is None:
         raise BadRequest(f"its last line wants to be a number, or JSON with score, and is {last[:80]!r}")
-    if error is not None and not (_is_number(error) and error >= 0):
+    spread = _number(error)
+    if error is not None and (spread is None or spread < 0):
         raise BadRequest(f"standard_error: wants a number from 0, got {str(error)[:40]!r}")
-    return EvaluationScore(
-        score=float(score), standard_error=None if error is None else float(error), took_s=round(took_s, 3)
-    )
+    return EvaluationScore(score=score, standard_error=spread, took_s=round(took_s, 3))
 
 
 def compared(name: str, margin: float, default: EvaluationScore, winner: EvaluationScore) -> Evaluation:
@@ -46,5 +45,12 @@ def compared(name: str, margin: float, default: EvaluationScore, winner: Evaluat
     return Evaluation(name=name, margin=margin, default=default, winner=winner, drop=drop, drop_high=high, held=held)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """None for what is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:  # A whole number of hundreds of digits.
+        return None
+    return found if math.isfinite(found) else None

@@ -25,7 +25,20 @@ def test_the_last_line_is_the_score(said: str, score: float, error: float | None
 
 
 @pytest.mark.parametrize(
-    "said", ["", "done", "NaN", "Infinity", "true", '{"score": "a"}', "[1]", '{"score": NaN}', '{"result": 1}']
+    "said",
+    [
+        "",
+        "done",
+        "9" * 400,
+        "[" * 5000,
+        "NaN",
+        "Infinity",
+        "true",
+        '{"score": "a"}',
+        "[1]",
+        '{"score": NaN}',
+        '{"result": 1}',
+    ],
 )
 def test_what_is_no_score_is_told(said: str) -> None:
     with pytest.raises(BadRequest, match="last line wants to be a number"):
