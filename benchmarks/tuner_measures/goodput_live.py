@@ -24,7 +24,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
-from controlplane.contract.carried_text import carried_text
+from controlplane.contract.planning.carried_text import carried_text
 from controlplane.terminal.studies.study_request import parse_limit
 from tests.processes import free_ports, wait_for
 from tuner.study.study_text import changes, more_a_second

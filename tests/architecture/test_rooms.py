@@ -56,7 +56,6 @@ FACES = {
     "controlplane/contract": {
         "bearer",
         "byte_text",
-        "carried_text",
         "clock",
         "duration_text",
         "engine_address",
@@ -66,9 +65,9 @@ FACES = {
         "host_names",
         "knobs",
         "metrics",
-        "quality_text",
+        "mistake_text",
     }
-    | {"retention_defaults", "retry", "share_text", "shown_url", "signature", "step_limits", "trace_url"},
+    | {"retention_defaults", "retry", "row_id", "share_text", "shown_url", "signature", "step_limits", "trace_url"},
     "controlplane/db": {
         "binary_transfer",
         "column_types",

@@ -7,9 +7,9 @@ from typing import Any
 
 from controlplane.contract.bodies.knob_schema import GOODPUT, OF_LIMITS
 from controlplane.contract.bodies.studies import Carries, Evaluation, StudyCreate, StudyVerdict
-from controlplane.contract.carried_text import carried_text, limits_text
 from controlplane.contract.knobs import difference
-from controlplane.contract.quality_text import evaluation_text, quality_text
+from controlplane.contract.planning.carried_text import carried_text, limits_text
+from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import INTERLEAVED
 

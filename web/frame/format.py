@@ -7,12 +7,12 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from controlplane.contract.carried_text import carried_text, limits_text
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
-from controlplane.contract.quality_text import evaluation_text, quality_text
+from controlplane.contract.planning.carried_text import carried_text, limits_text
+from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
 

@@ -15,7 +15,7 @@ from controlplane.contract.bodies.studies import (
     StudyResult,
     Trial,
 )
-from controlplane.contract.quality_text import AGREEMENT, DROP, score_text
+from controlplane.contract.planning.quality_text import AGREEMENT, DROP, score_text
 from web.frame.format import metric_name, percent, seconds
 from web.frame.states import Kind
 

@@ -9,8 +9,8 @@ import typer
 from controlplane.client import Client
 from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.bodies.studies import Study, Trial, TrialState
-from controlplane.contract.carried_text import carried_text
 from controlplane.contract.duration_text import duration_text
+from controlplane.contract.planning.carried_text import carried_text
 from controlplane.terminal.document_file import read_document
 from controlplane.terminal.output.printing import (
     Columns,

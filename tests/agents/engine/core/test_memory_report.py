@@ -130,7 +130,7 @@ def test_a_step_allocates_at_least_what_is_told_of_it(wants_logits: bool) -> Non
         one.runner.forward([Rows([5] * tokens, 0, table, tokens if wants_logits else 1)])
     assert found.activation_bytes_per_token and found.logits_bytes_per_token
     told = tokens * (found.logits_bytes_per_token if wants_logits else found.activation_bytes_per_token)
-    assert told <= seen.most <= 4 * told
+    assert told <= seen.most <= 6 * told  # Some kernels that a machine may choose copy more than others.
 
 
 def test_the_devices_memory_is_no_more_than_the_machines() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Carries
-from controlplane.contract.carried_text import carried_text, limits_text
+from controlplane.contract.planning.carried_text import carried_text, limits_text
 
 
 @pytest.mark.parametrize(

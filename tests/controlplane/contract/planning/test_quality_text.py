@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.contract.bodies.studies import Evaluation, EvaluationScore
-from controlplane.contract.quality_text import evaluation_text, quality_text, score_text
+from controlplane.contract.planning.quality_text import evaluation_text, quality_text, score_text
 
 NAMES = ("top1_agreement", "top1_agreement_low", "logprob_drop", "logprob_drop_high")
 
