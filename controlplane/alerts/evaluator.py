@@ -193,7 +193,7 @@ class AlertEvaluator:
                 for entry in findings.entries:
                     ledger.append(session, now=now, actor=ledger.SERVICE, subject=f"alert-rule/{job.rule.id}", **entry)
                 for draft in drafts:
-                    if draft.is_new:
+                    if draft.differs:
                         scribe.write(session, job.rule, draft, silences)
 
     def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:

@@ -69,7 +69,7 @@ class Draft:
     stood: tuple[Life, float | None] | None = None
 
     @property
-    def is_new(self) -> bool:
+    def differs(self) -> bool:
         """Whether there is anything to write: of an alert that stays as it is there is not."""
         if self.stood is None or self.events or self.told is not None or self.news is not None:
             return True

@@ -24,14 +24,17 @@ def not_at_rest(session: Session, now: datetime) -> dict[str, str]:
 
 def recovering(session: Session, now: datetime) -> dict[str, str]:
     """Pools with a firing alert whose take-back was promoted within `SETTLE`, and which alert that is."""
-    found: dict[str, str] = {}
+    taken: dict[tuple[int, int | None], int] = {}  # Rollout and what it takes back; many alerts name the same ones.
     for alert_id, steps in alerts.steps_of_firing(session).items():
         for step in steps:
             if step.action is RemedyAction.ROLL_BACK and step.rollout_id is not None:
-                rollout = rollouts.get(session, step.rollout_id)
-                if _has_just_taken_back(rollout, step.revision, now):
-                    what = f"alert {alert_id}, whose cause rollout {rollout.id} took back"
-                    found[rollout.spec.pool] = f"{what}, or for {SETTLE.seconds} s"
+                taken[step.rollout_id, step.revision] = alert_id
+    found: dict[str, str] = {}
+    for (rollout_id, revision), alert_id in taken.items():
+        rollout = rollouts.get(session, rollout_id)
+        if _has_just_taken_back(rollout, revision, now):
+            what = f"alert {alert_id}, whose cause rollout {rollout.id} took back"
+            found[rollout.spec.pool] = f"{what}, or for {SETTLE.seconds} s"
     return found
 
 
