@@ -1,15 +1,14 @@
 """The drop of log-probabilities: its bounds, and what an engine is asked."""
 
-import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from controlplane.contract.errors import Unavailable
+from tests.tuner.search.asked_engine import asked_engine
 from tuner.search.logprob_drop import DROP, LEVEL, LogprobDrop, bounds, passage_logprobs
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -63,28 +62,14 @@ def test_a_drop_is_told_with_its_bounds_and_held_to_the_upper_one() -> None:
 
 
 def test_an_engine_is_asked_for_the_prompts_own_log_probabilities() -> None:
-    asked = []
+    known = [None, {"8": {"logprob": -1.0}}, {"9": {"logprob": -3.0}, "1": {"logprob": -0.1}}]
 
-    class Engine(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            known = [None, {"8": {"logprob": -1.0}}, {"9": {"logprob": -3.0}, "1": {"logprob": -0.1}}]
-            choice = {"text": "", "prompt_logprobs": known if asked[-1]["prompt"] == [7, 8, 9] else None}
-            body = json.dumps({"choices": [choice]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def choice(body: dict[str, Any]) -> dict[str, Any]:
+        return {"text": "", "prompt_logprobs": known if body["prompt"] == [7, 8, 9] else None}
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    with asked_engine(choice) as (url, asked):
         assert passage_logprobs(url, "m", [[7, 8, 9]]) == [-2.0], "the real token's, not the likeliest's"
         with pytest.raises(Unavailable, match="most_logprob_drop 0 does not ask"):
             passage_logprobs(url, "m", [[7, 8]])
-        server.shutdown()
     told = {"max_tokens": 1, "temperature": 0.0, "ignore_eos": True, "prompt_logprobs": 0}
     assert asked[0] == {"model": "m", "prompt": [7, 8, 9]} | told

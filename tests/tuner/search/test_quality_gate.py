@@ -1,15 +1,12 @@
 """The quality gate."""
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import pytest
 from scipy import stats
 from sse_engine import SseEngine
 
 from controlplane.contract.errors import Unavailable
+from tests.tuner.search.asked_engine import asked_engine
 from tuner.search import quality_gate
 
 
@@ -98,25 +95,8 @@ def test_answers_that_do_not_match_up_are_no_agreement() -> None:
 
 @pytest.mark.parametrize("token_ids", [False, True])
 def test_the_engine_is_asked_for_one_greedy_token(token_ids: bool) -> None:
-    asked = []
-
-    class Engine(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = json.dumps({"choices": [{"text": " a", "token_ids": [7, 8]}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    with asked_engine(lambda _: {"text": " a", "token_ids": [7, 8]}) as (url, asked):
         said = quality_gate.next_tokens(url, "m", [[1, 2]], token_ids=token_ids)
-        server.shutdown()
     assert said == (["7"] if token_ids else [" a"])
     wanted = {"model": "m", "prompt": [1, 2], "max_tokens": 1, "temperature": 0.0, "ignore_eos": True}
     assert asked == [wanted | ({"return_token_ids": True} if token_ids else {})]

@@ -12,8 +12,7 @@ from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.bodies.studies import StudyState
 from controlplane.db.database import Database
 from controlplane.studies import store as studies
-from tests.controlplane.app.remedies.test_retry_declined import Open
-from tests.controlplane.app.remedies.world import BAD, World, alert, at, cause
+from tests.controlplane.app.remedies.world import BAD, Open, World, alert, at, cause
 
 ENDED, SETTLED = 100.0, 100.0 + SETTLE.seconds
 """When the take-back is promoted, and when it is long enough ago."""

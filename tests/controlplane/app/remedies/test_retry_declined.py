@@ -1,51 +1,19 @@
 """A declined remedy is chosen again once what forbade it has ended."""
 
 from collections import Counter
-from datetime import datetime
 
 import pytest
 from sqlalchemy import event
-from sqlmodel import Session, select
+from sqlmodel import select
 
-from controlplane.alerts import store
 from controlplane.alerts.tables import AlertRow
 from controlplane.app.remedies import try_again
-from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, DriftCondition, Remedy
-from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
-from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies
-from tests.controlplane.app.remedies.world import BAD, NOW, OTHER, World, alert, at, cause
-
-REMEDY = Remedy(study=StudyCreate(pool="p"), policy=RemedyPolicy.AUTOMATIC, cooldown_s=600)
-
-
-class Open:
-    """A firing alert in the database, with the steps that were chosen as it fired."""
-
-    def __init__(self, world: World, told: Alert, seconds: float) -> None:
-        self.world = world
-        wanted = AlertRuleCreate(name="slow", condition=DriftCondition(), remedy=REMEDY)
-        rule = store.create_rule(world.session, wanted, NOW)
-        steps = world.fires(told.model_copy(update={"rule_id": rule.id}), rule, seconds)
-        fields = told.model_dump(mode="json", exclude={"started_at", "fired_at", "resolved_at", "rule_id", "remedies"})
-        row = AlertRow(**fields, rule_id=rule.id, kind="drift", pool="p", started_at=NOW, breach_since=NOW)
-        row.remedies = [step.model_dump(mode="json") for step in steps]
-        world.session.add(row)
-        world.session.commit()
-        self.id = row.id
-
-    def steps(self, database: Database, now: datetime) -> list[tuple[RemedyAction, RemedyState]]:
-        """What stands on the alert after a tick."""
-        self.world.session.commit()
-        try_again(database, self.world.remedies, now)
-        with Session(database.engine) as session:
-            found = store.alert(session, self.id or 0)
-        self.world.session.expire_all()
-        return [(step.action, step.state) for step in found.remedies]
-
+from tests.controlplane.app.remedies.world import BAD, OTHER, Open, World, alert, at, cause
 
 BACK, TUNE = RemedyAction.ROLL_BACK, RemedyAction.STUDY
 STARTED, DECLINED = RemedyState.STARTED, RemedyState.DECLINED

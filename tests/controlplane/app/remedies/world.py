@@ -6,10 +6,13 @@ from typing import Any
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.app.remedies import Remedies
+from controlplane.alerts import store as alerts
+from controlplane.alerts.tables import AlertRow
+from controlplane.app.remedies import Remedies, try_again
 from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
+    AlertRuleCreate,
     AlertState,
     Diagnosis,
     DriftCondition,
@@ -17,9 +20,10 @@ from controlplane.contract.bodies.alerts import (
     Severity,
 )
 from controlplane.contract.bodies.ledger import LedgerEntry
-from controlplane.contract.bodies.remedies import RemedyStep
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.bodies.studies import Study
+from controlplane.contract.bodies.studies import Study, StudyCreate
+from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.decision import Decision, SetPoolRevision
@@ -100,3 +104,31 @@ class World:
 
     def production(self) -> int | None:
         return fleet.pool_revision(self.session, "p")
+
+
+REMEDY = Remedy(study=StudyCreate(pool="p"), policy=RemedyPolicy.AUTOMATIC, cooldown_s=600)
+
+
+class Open:
+    """A firing alert in the database, with the steps that were chosen as it fired."""
+
+    def __init__(self, world: World, told: Alert, seconds: float) -> None:
+        self.world = world
+        wanted = AlertRuleCreate(name="slow", condition=DriftCondition(), remedy=REMEDY)
+        rule = alerts.create_rule(world.session, wanted, NOW)
+        steps = world.fires(told.model_copy(update={"rule_id": rule.id}), rule, seconds)
+        fields = told.model_dump(mode="json", exclude={"started_at", "fired_at", "resolved_at", "rule_id", "remedies"})
+        row = AlertRow(**fields, rule_id=rule.id, kind="drift", pool="p", started_at=NOW, breach_since=NOW)
+        row.remedies = [step.model_dump(mode="json") for step in steps]
+        world.session.add(row)
+        world.session.commit()
+        self.id = row.id
+
+    def steps(self, database: Database, now: datetime) -> list[tuple[RemedyAction, RemedyState]]:
+        """What stands on the alert after a tick."""
+        self.world.session.commit()
+        try_again(database, self.world.remedies, now)
+        with Session(database.engine) as session:
+            found = alerts.alert(session, self.id or 0)
+        self.world.session.expire_all()
+        return [(step.action, step.state) for step in found.remedies]
