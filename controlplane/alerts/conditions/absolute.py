@@ -4,6 +4,7 @@ Guarantee: fewer than `min_count` requests decide nothing; a firing alert is cal
 limit, so that a value that rests on its limit does not flap.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,9 +53,13 @@ class Absolute(Kind[AbsoluteCondition]):
         self._totals = PoolTotals(self._sources.telemetry, {job.pool: seen.where(job.pool) for job in jobs})
 
     def judge(self, job: Job[AbsoluteCondition], seen: Snapshot, end: datetime) -> Findings:
+        width = max(round(self._sources.width_s / WINDOW_S), 1)
         missed = 1 if job.position is None else round((end - job.position).total_seconds() / WINDOW_S)
-        count = min(max(missed, 1), MOST_WINDOWS)
-        ends = [end - timedelta(seconds=WINDOW_S * place) for place in reversed(range(count))]
+        count = min(max(missed, 1), max(MOST_WINDOWS, width))
+        ends = [
+            end - timedelta(seconds=WINDOW_S * place)
+            for place in telling(round(end.timestamp() / WINDOW_S), count, job.condition.window_s, width)
+        ]
         return Findings([self._finding(job, limit, at) for at in ends for limit in limits_of(job.condition)])
 
     def _finding(self, job: Job[AbsoluteCondition], limit: Limit, end: datetime) -> Finding:
@@ -111,6 +116,18 @@ class Absolute(Kind[AbsoluteCondition]):
 
     def look(self, job: Job[AbsoluteCondition], labels: Mapping[str, str], end: datetime) -> Look:
         return Look(self._requests(job, labels["metric"], end), frozenset())
+
+
+def telling(last: int, count: int, window_s: float, width: int) -> Sequence[int]:
+    """Of the `count` steps up to `last` those to judge at, the oldest first, as steps before `last`.
+
+    width: of the windows that are kept, in steps. Where they are wider than one step nothing is new but where one of
+    them enters what is looked at, or leaves it: these ends are judged, and those before them, which say how long the
+    value before had lasted.
+    """
+    leaves = math.floor(window_s / WINDOW_S)
+    moves = {place % width for place in (0, 1, leaves, leaves + 1)}
+    return [place for place in reversed(range(count)) if place == 0 or (last - place) % width in moves]
 
 
 def limits_of(condition: AbsoluteCondition) -> Sequence[Limit]:

@@ -98,9 +98,9 @@ def dry_run(
     rule = AlertRule(**wanted.model_dump(), id=RULE_ID, created_at=past.start)
     seen = _snapshot(database, telemetry, rule, past)
     lives = {pool: Life(past.start) for pool in sorted(seen.pools)}
-    began, at = elapsed_s(), past.start
+    began, at, step = elapsed_s(), past.start, timedelta(seconds=max(kind_of.dry_run_step_s, past.width_s))
     while at < past.end and elapsed_s() - began < budget_s:
-        at = min(at + timedelta(seconds=kind_of.dry_run_step_s), past.end)
+        at = min(at + step, past.end)
         _judge(kind, rule, lives, seen, at, database)
     return _answer(past, at, lives)
 

@@ -1,8 +1,12 @@
 """A quantile against its limit."""
 
-import pytest
+import math
 
-from controlplane.alerts.conditions.absolute import reading
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.alerts.conditions.absolute import reading, telling
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.contract.bodies.slo import Limit
 
@@ -21,3 +25,26 @@ def test_a_firing_alert_is_called_over_below_its_limit(
     value_s: float | None, is_firing: bool, expected: Reading
 ) -> None:
     assert reading(value_s, Limit(metric="ttft", q=0.9, limit_s=1.0), is_firing=is_firing) is expected
+
+
+@given(
+    last=st.integers(0, 10**9),
+    count=st.integers(1, 1500),
+    window_s=st.floats(5, 86400),
+    width=st.sampled_from([1, 2, 12, 60, 720]),
+)
+def test_each_run_of_equal_values_is_judged_at_its_first_and_last_step(
+    last: int, count: int, window_s: float, width: int
+) -> None:
+    """A window that is kept counts at its first step, so what is looked at up to a step holds these starts."""
+
+    def held(step: int) -> tuple[int, int]:
+        first = math.ceil(step - window_s / 5.0)
+        return math.ceil(first / width), math.ceil(step / width)
+
+    judged = {last - place for place in telling(last, count, window_s, width)}
+    assert last in judged
+    for step in range(last - count + 2, last + 1):
+        if held(step) != held(step - 1):
+            assert {step - 1, step} <= judged
+    assert width > 1 or len(judged) == count

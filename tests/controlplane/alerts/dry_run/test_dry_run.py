@@ -68,6 +68,29 @@ def test_a_limit_is_tried_too_and_a_lower_one_fires_more(fleet: MadeFleet) -> No
     assert (limited(0.3), limited(0.03), limited(30.0)) == (2, 1, 0)
 
 
+@pytest.mark.parametrize(("window_s", "for_s"), [(60.0, 15.0), (45.0, 30.0), (600.0, 120.0)])
+def test_of_wider_windows_only_what_changes_is_judged_and_fires_as_often(
+    fleet: MadeFleet, window_s: float, for_s: float
+) -> None:
+    series = Series(values("a", "ttft", 0.1, 40), values("a", "ttft", 0.5, 40), (0, 0), step_s=60.0)
+    for _ in range(2):
+        fleet.serve(series, 1200, wrong=False)
+        fleet.serve(series, 1200, wrong=True)
+    fleet.serve(series, 1500, wrong=False)
+    limits = [Limit(metric="ttft", q=0.9, limit_s=0.3)]
+    condition = AbsoluteCondition(limits=limits, window_s=window_s, for_s=for_s)
+    wanted = AlertRuleCreate(name="r", condition=condition)
+    fine, wide = (
+        dry_run(fleet.database, fleet.store, wanted, Past(START, fleet.now - timedelta(seconds=60), width_s))
+        for width_s in (5.0, 60.0)
+    )
+    assert fine.fired > 0 and [one.labels for one in wide.times] == [one.labels for one in fine.times]
+    for one, other in zip(wide.times, fine.times, strict=True):
+        assert abs((one.fired_at - other.fired_at).total_seconds()) <= 60
+        assert one.resolved_at is not None and other.resolved_at is not None
+        assert abs((one.resolved_at - other.resolved_at).total_seconds()) <= 60
+
+
 def test_what_there_was_no_time_for_is_said(fleet: MadeFleet) -> None:
     fleet.serve(SERIES["errors"], 60, wrong=False)
     ticks = count(0.0, 10.0)
