@@ -186,5 +186,16 @@ def _written(text: str) -> str:
     return str(parsed(text))
 
 
-SelectorText = Annotated[str, Field(max_length=LONGEST), AfterValidator(_written)]
+def _pattern() -> str:
+    """The grammar as a regular expression, for the schema: what `parsed` takes, but for the length of the whole."""
+    word, gap = rf"[A-Za-z0-9][A-Za-z0-9._:/-]{{0,{LONGEST_WORD - 1}}}", r"\s*"
+    listed = rf"\({gap}{word}({gap},{gap}{word}){{0,{MOST_VALUES - 1}}}{gap}\)"
+    one = rf"(!{gap}{word}|{word}({gap}(==?|!=){gap}{word}|\s+(in|notin){gap}{listed})?)"
+    return rf"^{gap}({one}({gap},{gap}{one}){{0,{MOST_REQUIREMENTS - 1}}}{gap})?$"
+
+
+PATTERN = _pattern()
+SelectorText = Annotated[
+    str, Field(max_length=LONGEST, json_schema_extra={"pattern": PATTERN}), AfterValidator(_written)
+]
 """A selector as a field of a body: kept as `Selector` writes it."""

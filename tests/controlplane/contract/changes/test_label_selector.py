@@ -1,10 +1,12 @@
 """Selectors as Kubernetes writes them: what matches, what is written back, and how a wrong one is told."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.changes.label_selector import LONGEST, Operator, Requirement, Selector, parsed
+from controlplane.contract.changes.label_selector import LONGEST, PATTERN, Operator, Requirement, Selector, parsed
 
 words = st.sampled_from(["in", "notin", "eu-1", "a", "x.y/z", "9"]) | st.from_regex(
     r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,12}", fullmatch=True
@@ -46,6 +48,26 @@ def test_any_text_is_a_selector_or_is_refused_with_its_place(text: str) -> None:
         assert "at character " in str(error)
     else:
         assert parsed(str(found)) == found
+
+
+def _is_read(text: str) -> bool:
+    try:
+        parsed(text)
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.text(max_size=40) | st.text(alphabet="ab =!,()in\t\x1c", max_size=20) | selectors.map(str))
+def test_the_schema_takes_what_the_parser_does(text: str) -> None:
+    assert (re.search(PATTERN, text) is not None) == _is_read(text)
+
+
+@pytest.mark.parametrize("text", ["a" * 128, ",".join(["a"] * 20), f"a in ({','.join(['b'] * 50)})"])
+def test_the_schema_has_the_parsers_bounds(text: str) -> None:
+    assert re.search(PATTERN, text) and _is_read(text)
+    more = text.replace("a", "aa") if set(text) == {"a"} else re.sub(r"[ab](?=\)|$)", "b,b", text)
+    assert not re.search(PATTERN, more) and not _is_read(more)
 
 
 @pytest.mark.parametrize(
