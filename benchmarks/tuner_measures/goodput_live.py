@@ -25,7 +25,7 @@ from agents.demo.plan import POOL, Plan
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
 from controlplane.contract.planning.carried_text import carried_text
-from controlplane.terminal.studies.study_request import parse_limit
+from controlplane.terminal.bodies.limit_option import parse_limit
 from tests.processes import free_ports, wait_for
 from tuner.study.study_text import changes, more_a_second
 
@@ -93,7 +93,7 @@ def main() -> None:
     options.add_argument("--trials", type=int, default=10)
     options.add_argument("--pairs", type=int, default=6)
     wanted = options.parse_args()
-    limits = [parse_limit(text) for text in wanted.limit or ["ttft:0.95<=0.2", "e2e:0.95<=0.5"]]
+    limits = [parse_limit(text, "--limit") for text in wanted.limit or ["ttft:0.95<=0.2", "e2e:0.95<=0.5"]]
     told = ", ".join(f"{limit.metric} at most {limit.limit_s:g} s" for limit in limits)
     versions = f"seeds from {wanted.seed}, python {platform.python_version()}"
     print(f"{wanted.engine}, load {wanted.load:g}, {wanted.objective}: {told}; {versions}")

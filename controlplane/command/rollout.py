@@ -3,28 +3,27 @@
 import time
 from collections.abc import Mapping
 from itertools import zip_longest
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from controlplane.client import Client
-from controlplane.command.nouns.matched_labels import selector_of
 from controlplane.command.pools.production import production_revision
 from controlplane.command.pools.rehearsal import rehearsal_lines, rehearse
-from controlplane.command.rollout_stages import stages_of
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import (
     ENDED,
-    OnInconclusive,
     Rollout,
     RolloutAction,
     RolloutCreate,
     RolloutForecast,
     RolloutPhase,
-    Stage,
 )
+from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.terminal.assignments import parse_assignments
+from controlplane.terminal.bodies.contract_options import body_of, flag_of, said_of
+from controlplane.terminal.bodies.rollout_options import with_rollout_fields
 from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail, persistently
@@ -99,23 +98,6 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-def parsed(stages: str) -> list[Stage]:
-    try:
-        return stages_of(stages) if stages else []
-    except ValueError as error:
-        fail(f"--stages: {error}")
-
-
-def values_of(order: str, wave_by: str, between: Mapping[str, object]) -> list[str]:
-    """between: by option, what is said of the time between two values."""
-    if order and not wave_by:
-        fail("--wave-order: of which label are these values? name it by --wave-by")
-    said = next((option for option, value in between.items() if value), None)
-    if said is not None and not wave_by:
-        fail(f"{said}: between the values of which label? name it by --wave-by")
-    return [value.strip() for value in order.split(",") if value.strip()]
-
-
 def tell_forecast(forecast: RolloutForecast, as_json: bool) -> None:
     if as_json:
         print_json(forecast)
@@ -184,6 +166,7 @@ def reach(
 
 @app.command("start")
 @calls_service()
+@with_rollout_fields
 def start(
     client: Client,
     number: Annotated[int | None, typer.Argument(help="A proposed rollout to begin, instead of a new one.")] = None,
@@ -193,13 +176,9 @@ def start(
         typer.Option("--set", envvar="TAILWRIGHT_ROLLOUT_START_SET", help="knob=value; may be given several times."),
     ] = [],  # noqa: B006 - typer needs a list default
     revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
-    takes_back: Annotated[int | None, typer.Option(help="The revision in production that --revision undoes.")] = None,
-    metric: Annotated[
-        list[str],
-        typer.Option(help="What to judge by, several times for several. Default: ttft, tpot, e2e, itl."),
-    ] = [],  # noqa: B006 - typer needs a list default
-    reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
-    emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
+    slo: Annotated[UseCase | None, typer.Option(help="Limits of a use case, which must not be broken either.")] = None,
+    *,
+    fields: Mapping[str, Any],
     max_nodes: Annotated[int | None, typer.Option(min=1, help="Refused where it reaches more nodes in all.")] = None,
     max_traffic_share: Annotated[
         float | None, typer.Option(min=0, max=1, help="Refused where it reaches more of the fleet's requests.")
@@ -207,29 +186,6 @@ def start(
     max_unavailable_s: Annotated[
         float | None, typer.Option(min=0, help="Refused where requests to one node would wait longer, or nobody knows.")
     ] = None,
-    stages: Annotated[
-        str, typer.Option(help="Shares of the pool, as in one,10%,50%:pause,all; a pause waits for resume.")
-    ] = "",
-    max_step: Annotated[float | None, typer.Option(help="Largest share of the pool told at once, 0 to 1.")] = None,
-    canary_selector: Annotated[
-        str, typer.Option(help="Labels of nodes that may be the canary, as in 'region=eu-1, gpu in (H100, H200)'.")
-    ] = "",
-    wave_by: Annotated[
-        str, typer.Option(help="A label, such as region: one value's nodes are done after another.")
-    ] = "",
-    wave_order: Annotated[str, typer.Option(help="Its values in order, as in eu-1,us-2; the others by name.")] = "",
-    wave_soak_s: Annotated[
-        float, typer.Option(help="Seconds to watch one value's nodes on before the next value's.")
-    ] = 0,
-    wave_pause: Annotated[
-        bool, typer.Option("--wave-pause", help="Wait for resume between one value and the next.")
-    ] = False,
-    soak_s: Annotated[float, typer.Option(help="Seconds to watch each stage on before the next.")] = 0,
-    approval: Annotated[bool, typer.Option("--approval", help="Begin only when another admin approves.")] = False,
-    roll_back_undecided: Annotated[
-        bool,
-        typer.Option("--roll-back-undecided", help="Roll a harmless, undecided canary back instead of holding it."),
-    ] = False,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Sent again with the same key, nothing is done twice.")
     ] = None,
@@ -238,58 +194,34 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a rollout of --set knobs laid over what the pool runs, of a given revision, or one that was proposed."""
-    asked: dict[str, object] = {
-        "--pool": pool,
-        "--set": set_,
-        "--revision": revision,
-        "--takes-back": takes_back,
-        "--metric": metric,
-    }
-    asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
-    asked |= {"--canary-selector": canary_selector, "--wave-by": wave_by, "--wave-order": wave_order}
-    asked |= {"--wave-soak-s": wave_soak_s, "--wave-pause": wave_pause}
-    asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
-    others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
-    most = BlastLimit(nodes=max_nodes, traffic_share=max_traffic_share, unavailable_s=max_unavailable_s)
-    others += [f"--max-{name.replace('_', '-')}" for name in most.model_dump(exclude_none=True)]
-    if number is not None and others:
-        fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
-    if number is None and not pool:
-        fail("--pool: which pool is to be changed?")
-    if number is None and bool(set_) == (revision is not None):
-        fail("give either --set knob=value or --revision")
-    if number is None:
-        if revision is None:
-            revision = revision_with(client, pool, set_, reason)
-        wanted = RolloutCreate(
-            pool=pool,
-            revision=revision,
-            reason=reason,
-            emergency=emergency,
-            takes_back=takes_back,
-            stages=parsed(stages),
-            max_step_share=max_step,
-            canary_selector=str(selector_of("--canary-selector", canary_selector)),
-            wave_by=wave_by,
-            wave_order=values_of(wave_order, wave_by, {"--wave-soak-s": wave_soak_s, "--wave-pause": wave_pause}),
-            wave_soak_s=wave_soak_s,
-            wave_pause=wave_pause,
-            soak_s=soak_s,
-            wants_approval=approval,
-            on_inconclusive=OnInconclusive.ROLL_BACK if roll_back_undecided else None,
-            max_blast=None if most == BlastLimit() else most,
-            **({"metrics": metric} if metric else {}),
-        )
-        if dry_run:
-            tell_forecast(client.forecast_rollout(wanted), as_json)
-            return
-        rollout = client.create_rollout(wanted, key=idempotency_key)
-    else:
+    limits = {"nodes": max_nodes, "traffic_share": max_traffic_share, "unavailable_s": max_unavailable_s}
+    most = BlastLimit(**limits) if any(limit is not None for limit in limits.values()) else None
+    if number is not None:
+        said = {"--pool": pool, "--set": set_, "--revision": revision, "--idempotency-key": idempotency_key}
+        said |= {"--slo": slo, **{flag_of(name): True for name in fields}}
+        said |= {flag_of(f"max_{name}"): limit is not None for name, limit in limits.items()}
+        if others := [flag for flag, value in said.items() if value]:
+            fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
         if dry_run:
             tell_forecast(client.forecast_change(number, RolloutAction.START), as_json)
             return
         rollout = client.start_rollout(number)
-    if wait:
+    else:
+        if not pool:
+            fail("--pool: which pool is to be changed?")
+        if bool(set_) == (revision is not None):
+            fail("give either --set knob=value or --revision")
+        own = {"pool": pool, "revision": revision or 0, "profile": slo, "max_blast": most}
+        # Checked before a revision is made of the knobs.
+        wanted = body_of(RolloutCreate, {**fields, **{name: value for name, value in own.items() if value is not None}})
+        if revision is None:
+            wanted.revision = revision_with(client, pool, set_, wanted.reason)
+        if dry_run:
+            tell_forecast(client.forecast_rollout(said_of(wanted)), as_json)
+            return
+        rollout = client.create_rollout(said_of(wanted), key=idempotency_key)
+    begun = number is not None or rollout.spec.start
+    if wait and begun:
         follow(client, rollout.id, as_json)
     else:
         tell(rollout, as_json)

@@ -99,7 +99,9 @@ def explain(error: Exception, server: str) -> str:
 def explain_values(error: ValidationError) -> str:
     """One line for values that a request cannot hold: each field, and what it wants."""
     found = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in found)
+    places = [".".join(str(part) for part in item["loc"]) for item in found]
+    wanted = [item["msg"].removeprefix("Value error, ") for item in found]
+    return "; ".join(f"{place}: {wants}" if place else wants for place, wants in zip(places, wanted, strict=True))
 
 
 def _reason(error: Exception) -> str:

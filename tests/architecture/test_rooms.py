@@ -49,7 +49,7 @@ FACES = {
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
     | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_uses", "turned_away", "view"},
     "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text", "open_dashboard"}
-    | {"people_sessions", "rollout", "rollout_stages", "secret_keys", "status", "store", "tokens", "up"},
+    | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
     "controlplane/evidence": {"arm_difference", "binomial", "dispersion", "e_detector", "effect", "exceedance"}
     | {"host_thresholds", "log_factorials", "order_statistics", "poisson", "quantile_score", "replayed_rate", "scores"}
     | {"shift_scan", "sketch", "two_shares", "wander"},

@@ -92,7 +92,7 @@ def command(spec: RolloutCreate) -> str:
     words += ["--takes-back", str(spec.takes_back)]
     body: dict[str, Any] = {"pool": spec.pool, "revision": spec.revision, "takes_back": spec.takes_back}
     if "metrics" in spec.model_fields_set:
-        words += [word for metric in spec.metrics for word in ("--metric", metric)]
+        words += ["--metrics", ",".join(spec.metrics)]
         body["metrics"] = spec.metrics
     words += ["--reason", spec.reason.partition(":")[0]]
     return f"{shlex.join(words)} (POST /api/v1/rollouts {json.dumps(body, ensure_ascii=False)})"

@@ -11,6 +11,7 @@ from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.bodies.studies import Study, Trial, TrialState
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.carried_text import carried_text
+from controlplane.terminal.bodies.contract_options import said_of
 from controlplane.terminal.document_file import read_document
 from controlplane.terminal.output.printing import (
     Columns,
@@ -140,7 +141,7 @@ def start(
     wanted = (
         read_document(file)
         if file is not None
-        else study_wanted(str(pool), objective, constraint, trials, slo, load, fields)
+        else said_of(study_wanted(str(pool), objective, constraint, trials, slo, load, fields))
     )
     study = ask_for_study(client, wanted, idempotency_key)
     if wait:

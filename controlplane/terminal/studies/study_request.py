@@ -8,30 +8,19 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.bodies.slo import Limit, UseCase, limits_of
+from controlplane.contract.bodies.slo import UseCase, limits_of
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
+from controlplane.terminal.bodies.contract_options import body_of
+from controlplane.terminal.bodies.limit_option import parse_limit
 from controlplane.terminal.output.printing import print_json
-from controlplane.terminal.service_connection import explain_values, fail, persistently
+from controlplane.terminal.service_connection import fail, persistently
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
 IdempotencyKey = Annotated[
     str | None, typer.Option(help="Sent again with the same key, there is one study; default: one of its own.")
 ]
-
-
-def parse_limit(text: str) -> Limit:
-    """ "itl:0.99<=0.2" to a Limit in seconds."""
-    try:
-        left, limit = text.split("<=")
-        metric, q = left.split(":")
-        return Limit(metric=metric.strip(), q=float(q), limit_s=float(limit))
-    except ValidationError as error:
-        fail(f"--constraint: {text!r}: {explain_values(error)}")
-    except ValueError:
-        fail(f"--constraint: wants METRIC:QUANTILE<=SECONDS such as itl:0.99<=0.2, got {text!r}")
 
 
 def parse_objective(text: str) -> tuple[str, float]:
@@ -54,12 +43,9 @@ def study_wanted(
 ) -> StudyCreate:
     """`fields`: further ones, by name. Leaves with status 2 where the values are none that a study can have."""
     metric, q = parse_objective(objective)
-    limits = limits_of(slo, [parse_limit(text) for text in constraint])
+    limits = limits_of(slo, [parse_limit(text, "--constraint") for text in constraint])
     told = {"pool": pool, "objective": metric, "objective_q": q, "constraints": limits}
-    try:
-        return StudyCreate.model_validate({**told, "max_trials": trials, "load": load, **fields})
-    except ValidationError as error:
-        fail(explain_values(error))
+    return body_of(StudyCreate, {**told, "max_trials": trials, "load": load, **fields})
 
 
 def ask_for_study(client: Client, wanted: StudyCreate | Mapping[str, Any], key: str | None = None) -> Study:

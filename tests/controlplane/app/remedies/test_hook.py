@@ -108,7 +108,7 @@ class TestTakeBack:
         slow = alert(7, bad())
         slow.labels["metric"] = "itl"
         (back,) = world.fires(slow, rule(None), 60)
-        assert "--takes-back 2 --metric itl --reason" in back.why and '"metrics": ["itl"]' in back.why
+        assert "--takes-back 2 --metrics itl --reason" in back.why and '"metrics": ["itl"]' in back.why
 
     def test_a_rule_may_take_back_without_a_study(self, world: World) -> None:
         world.reaches(BAD, 0)

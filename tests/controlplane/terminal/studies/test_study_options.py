@@ -1,33 +1,12 @@
-"""Every field of a wanted study can be said on a command line, in the contract's own words."""
+"""What of a study is written in a form of its own."""
 
 from typing import Any
 
 import pytest
 import typer
 
-from controlplane.command.nouns import study_commands
 from controlplane.contract.bodies.studies import StudyCreate
-from controlplane.terminal.studies.study_options import BY_COMMAND, space_of, suggested_of
-
-START: Any = typer.main.get_command(study_commands.app)
-OPTIONS = {parameter.name: parameter for parameter in START.commands["start"].params}
-OTHERWISE = {"constraints": "constraint", "max_trials": "trials", "objective_q": "objective"}
-"""Options that are called otherwise than their field."""
-
-
-def test_each_field_of_the_contract_is_an_option() -> None:
-    assert set(BY_COMMAND) <= set(StudyCreate.model_fields)
-    assert {OTHERWISE.get(name, name) for name in StudyCreate.model_fields} <= set(OPTIONS)
-
-
-def test_an_option_says_what_its_field_is_and_its_default() -> None:
-    assert OPTIONS["load_replays"].opts == ["--load-replays"]
-    assert OPTIONS["load_replays"].help == (
-        "Replays of a trial at most, each at another load, where the objective is max_load.  [default: 7]"
-    )
-    assert OPTIONS["propose_rollout"].secondary_opts == ["--no-propose-rollout"]
-    assert "[default: yes]" in OPTIONS["propose_rollout"].help and "repeatable" in OPTIONS["space"].help
-    assert all(OPTIONS[name].default is None for name in StudyCreate.model_fields if name not in BY_COMMAND)
+from controlplane.terminal.studies.study_options import space_of, suggested_of
 
 
 @pytest.mark.parametrize(

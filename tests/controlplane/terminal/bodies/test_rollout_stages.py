@@ -2,8 +2,8 @@
 
 import pytest
 
-from controlplane.command.rollout_stages import stages_of
 from controlplane.contract.bodies.rollouts import Stage
+from controlplane.terminal.bodies.rollout_stages import stages_of
 
 
 def test_one_a_share_and_all_with_a_pause_after_any() -> None:
