@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
+from controlplane.alerts.channels.payload import labels_told
 from controlplane.alerts.conditions import KINDS
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, RolloutsWaiting, Scope, Snapshot, Sources
 from controlplane.alerts.lives.judged import judged
@@ -26,6 +27,7 @@ from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
 from controlplane.alerts.rules.inhibition import holding_now
+from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.view import rule_view
@@ -197,13 +199,19 @@ class AlertEvaluator:
                         scribe.write(session, job.rule, draft, silences)
 
     def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:
-        held = [row.id for row in seen.alerts if row.silenced and row.state == AlertState.FIRING.value]
+        """Most of what is held back stays so, tick after tick: that is seen without a lock."""
+        held = [row for row in seen.alerts if row.silenced and row.state == AlertState.FIRING.value]
         if not held:
+            return
+        with self._database.read_session() as session:
+            silences = holding_now(session, now)
+        freed = [row.id for row in held if not silenced(silences, labels_told(row.labels, row.rule, row.severity), now)]
+        if not freed:
             return
         with self._database.session() as session:
             silences = holding_now(session, now)
             scribe = Scribe(now, self._external_url, None)
-            for alert_id in held:
+            for alert_id in freed:
                 row = session.get(AlertRow, alert_id, with_for_update=True)
                 if row is not None and row.state == AlertState.FIRING.value:
                     scribe.deliver_unsilenced(session, row, silences)

@@ -18,7 +18,12 @@ NEVER = "0001-01-01T00:00:00Z"
 
 def labels_of(alert: Alert) -> dict[str, str]:
     """The labels others see and silences match: the alert's own, its rule's name and its severity."""
-    return {**alert.labels, "alertname": alert.rule, "rule": alert.rule, "severity": alert.severity.value}
+    return labels_told(alert.labels, alert.rule, alert.severity.value)
+
+
+def labels_told(labels: Mapping[str, str], rule: str, severity: str) -> dict[str, str]:
+    """As `labels_of`, of the columns of an alert's row."""
+    return {**labels, "alertname": rule, "rule": rule, "severity": severity}
 
 
 def idempotency_key(alert: Alert, status: str) -> str:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from sqlmodel import Session, select
 
 from controlplane.alerts import store
-from controlplane.alerts.channels.payload import labels_of
+from controlplane.alerts.channels.payload import labels_told
 from controlplane.alerts.matching.label_match import matches
 from controlplane.alerts.tables import AlertRow, InhibitRuleRow
-from controlplane.alerts.view import alert_view, inhibit_rule_view
+from controlplane.alerts.view import inhibit_rule_view
 from controlplane.contract.bodies.alerts import OURS, AlertState, InhibitRule, Silence
 
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
@@ -56,12 +56,12 @@ def held_now(session: Session) -> list[Silence]:
     rules = [inhibit_rule_view(row) for row in session.exec(select(InhibitRuleRow))]
     if not rules:
         return []
-    told = select(AlertRow).where(
+    told = select(AlertRow.labels, AlertRow.rule, AlertRow.severity).where(
         AlertRow.source == OURS,  # Who may post alerts must not hold back ours by them.
         AlertRow.state == AlertState.FIRING.value,
         AlertRow.silenced == False,  # noqa: E712
     )
-    return held_by(rules, (labels_of(alert_view(row)) for row in session.exec(told)))
+    return held_by(rules, [labels_told(*columns) for columns in session.exec(told)])
 
 
 def holding_now(session: Session, now: datetime) -> list[Silence]:
