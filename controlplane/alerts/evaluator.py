@@ -6,12 +6,12 @@ keeps the evidence; telemetry is never read inside a write transaction; a rule t
 is told (`failing`).
 
 What many rules and pools want to know is asked for once (see `kind`, `watched_nodes`), and what they found is written
-at once.
+together, in a few transactions that each are short.
 """
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -48,6 +48,8 @@ QUIET_S = 60.0
 POOL_MEMORY_S, POOL_LATE_S = 600.0, 60.0
 """A pool with traffic in the last ten minutes is judged. Each tick reads a minute again, for late reports."""
 FOR_EVER_S = 1e12
+DRAFTS_AT_ONCE = 50
+"""Changes of alerts in one transaction: each is told to every destination, and nobody else writes meanwhile."""
 FAILED = "rule %s (%s) could not be evaluated on pool %r"
 
 
@@ -157,9 +159,13 @@ class AlertEvaluator:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _write_all(self, outcomes: Sequence["Outcome"], now: datetime) -> None:
-        """Everything in one transaction; where that fails, each by itself."""
-        if not outcomes:
-            return
+        failed: list[Job[Any]] = []
+        for part in parts_of(outcomes):
+            wanted = [outcome for outcome in part if outcome.job not in failed]
+            failed += self._write_or_give_up(wanted, now) if wanted else ()
+
+    def _write_or_give_up(self, outcomes: Sequence["Outcome"], now: datetime) -> list[Job[Any]]:
+        """All in one transaction; where that fails, each by itself. Returns the jobs of those that cannot be."""
         try:
             self._write(outcomes, now)
         except Exception:
@@ -167,10 +173,10 @@ class AlertEvaluator:
                 job = outcomes[0].job
                 log.exception(FAILED, job.rule.id, job.rule.name, job.pool)
                 self._give_up(job)
-                return
+                return [job]
             log.warning("what %d rules found could not be written together, each is tried alone", len(outcomes))
-            for outcome in outcomes:
-                self._write_all([outcome], now)
+            return [job for outcome in outcomes for job in self._write_or_give_up([outcome], now)]
+        return []
 
     def _write(self, outcomes: Sequence["Outcome"], now: datetime) -> None:
         ids = {outcome.job.rule.id for outcome in outcomes}
@@ -182,21 +188,22 @@ class AlertEvaluator:
             state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
             silences = holding_now(session, now) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
-            for job, end, findings, drafts in outcomes:
+            for job, end, findings, drafts, more_follow in outcomes:
                 rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
                 position = None if row is None or row.version != job.version else row.position
                 if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
                     job.kind.forget(job)
                     continue  # Somebody changed the rule or was faster; what was found here is theirs to find.
+                for draft in drafts:
+                    scribe.write(session, job.rule, draft, silences)
+                if more_follow:
+                    continue
                 if row is None:
                     row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
                 row.version, row.position, row.state = job.version, end, findings.state
                 session.add(row)
                 for entry in findings.entries:
                     ledger.append(session, now=now, actor=ledger.SERVICE, subject=f"alert-rule/{job.rule.id}", **entry)
-                for draft in drafts:
-                    if draft.differs:
-                        scribe.write(session, job.rule, draft, silences)
 
     def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:
         """Most of what is held back stays so, tick after tick: that is seen without a lock."""
@@ -224,6 +231,34 @@ class Outcome(NamedTuple):
     end: datetime
     findings: Findings
     drafts: Sequence[Draft]
+    more_follow: bool = False
+    """Whether the rest of the job's drafts, and its position, come with a later transaction."""
+
+
+def parts_of(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+    """What is written together: no transaction writes many more than `DRAFTS_AT_ONCE` drafts, so that nobody waits long
+    for one.
+
+    Of a job that has more the last part moves its position and tells what has ended: should the service die in between,
+    the job is judged again, and finds what was written as it is, still open.
+    """
+    part: list[Outcome] = []
+    room = DRAFTS_AT_ONCE
+    for outcome in outcomes:
+        drafts = [draft for draft in outcome.drafts if draft.differs]
+        ended = {draft.fingerprint for draft in drafts if Event.RESOLVED in draft.events}
+        last = [draft for draft in drafts if draft.fingerprint in ended]
+        open_ = [draft for draft in drafts if draft.fingerprint not in ended]
+        while len(open_) > room:
+            yield [*part, outcome._replace(drafts=open_[:room], more_follow=True)]
+            part, open_, room = [], open_[room:], DRAFTS_AT_ONCE
+        part.append(outcome._replace(drafts=[*open_, *last]))
+        room -= len(open_) + len(last)
+        if room <= 0:
+            yield part
+            part, room = [], DRAFTS_AT_ONCE
+    if part:
+        yield part
 
 
 def read(session: Session, watched: WatchedNodes) -> Snapshot:
