@@ -381,17 +381,24 @@ def restate(session: Session, row: IncidentRow, now: datetime, signs: Sequence[S
     assert row.id is not None
     session.flush()
     signs = signs_of(session, [row.id])[row.id] if signs is None else signs
-    if signs:
-        firing = [sign for sign in signs if sign.ended is None]
-        lead = leading(firing or signs)
-        row.severity = worst(sign.severity for sign in signs).value
-        row.title, row.pool = lead.title, lead.pool
-        row.onset_at = min(sign.started for sign in signs)
-        ends = [sign.ended for sign in signs if sign.ended is not None]
-        row.quiet_since = machine.quiet_from(len(firing), ends, row.quiet_since)
-    else:
-        row.quiet_since = row.quiet_since or now
+    row.sqlmodel_update(restated(row, signs, now))
     session.add(row)
+
+
+def restated(row: IncidentRow, signs: Sequence[Sign], now: datetime) -> dict[str, Any]:
+    """The columns that its alerts decide, as they make them now."""
+    if not signs:
+        return {"quiet_since": row.quiet_since or now}
+    firing = [sign for sign in signs if sign.ended is None]
+    lead = leading(firing or signs)
+    ends = [sign.ended for sign in signs if sign.ended is not None]
+    return {
+        "severity": worst(sign.severity for sign in signs).value,
+        "title": lead.title,
+        "pool": lead.pool,
+        "onset_at": min(sign.started for sign in signs),
+        "quiet_since": machine.quiet_from(len(firing), ends, row.quiet_since),
+    }
 
 
 def end(session: Session, row: IncidentRow, *, actor: str, now: datetime, reason: str) -> None:

@@ -37,7 +37,7 @@ class IncidentKeeper:
 
     def tick(self, now: datetime) -> None:
         with self._database.read_session() as session:
-            idle = not store.not_taken_in(session, now, MISSED) and not _open(session)
+            idle = not store.not_taken_in(session, now, MISSED) and not _is_moving(session, now)
         if not idle:
             with self._database.session() as session:
                 take_in(session, now)
@@ -84,6 +84,19 @@ def settle(session: Session, now: datetime) -> None:
         store.restate(session, row, now, signs[row.id or 0])
         if machine.has_settled(row.quiet_since, now):
             store.end(session, row, actor=ledger.SERVICE, now=now, reason=QUIET)
+
+
+def _is_moving(session: Session, now: datetime) -> bool:
+    """Whether `settle` would write anything."""
+    rows = _open(session)
+    signs = store.signs_of(session, numbers(rows))
+    for row in rows:
+        told = store.restated(row, signs[row.id or 0], now)
+        if any(getattr(row, name) != value for name, value in told.items()):
+            return True
+        if machine.has_settled(row.quiet_since, now):
+            return True
+    return False
 
 
 def _open(session: Session, *, lock: bool = False) -> Sequence[IncidentRow]:

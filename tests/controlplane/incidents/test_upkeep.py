@@ -55,6 +55,18 @@ def test_alerts_of_one_cause_are_one_incident(
     assert shown.stage == "prefill"
 
 
+def test_an_incident_that_stays_as_it_is_takes_no_lock(
+    database: Database, keeper: IncidentKeeper, alert: Make, put: Put
+) -> None:
+    put(alert(1))
+    keeper.tick(at(20))
+    with database.session() as writer:
+        writer.connection()  # Holds SQLite's write lock from here on.
+        keeper.tick(at(25))
+    (one,) = all_of(database)
+    assert (one.state, one.firing) == (IncidentState.OPEN, 1)
+
+
 def test_it_is_resolved_when_it_has_been_quiet_and_a_flap_is_the_same_one(
     database: Database, keeper: IncidentKeeper, alert: Make, put: Put
 ) -> None:
