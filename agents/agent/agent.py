@@ -168,6 +168,7 @@ class Agent:
             lambda: self._snapshot(spool, shipper, collector, applier),
             applier.offer,
             on_heard=applier.heard,
+            quiet_s=lambda: applier.quiet_s,
             heartbeat_s=settings.heartbeat_s,
             tls=None if self._tls is None else self._tls.context,
             proxy=proxy_for(settings.server_url, settings.proxy),

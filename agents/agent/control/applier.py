@@ -12,6 +12,7 @@ to the promoted one, and says so as the offer's FAILED; that is on the disk befo
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,9 @@ RETRY_S = 30.0
 """After which the promoted configuration is tried again where the engine has refused it."""
 KEPT_EVERY = 0.1
 """Of a lease: how often its renewal is written down. A killed agent's lease ends by as much too early, never late."""
+
+HEARD_EVERY = 0.25
+"""Of a lease: how often the control plane is to be heard, so that a lost message does not end it."""
 
 
 class Applier:
@@ -90,6 +94,11 @@ class Applier:
         written = self._lease_written
         if written is None or lease.heard.at_s - written.heard.at_s >= KEPT_EVERY * lease.duration_s:
             self._save()
+
+    @property
+    def quiet_s(self) -> float:
+        """For how long the control plane does not have to be heard: several tries may fail within a lease."""
+        return math.inf if self._lease is None else self._lease.duration_s * HEARD_EVERY
 
     def engine_seen(self, boot: str) -> None:
         """The event stream began: when this is another engine process than before, it may have forgotten."""

@@ -1,13 +1,16 @@
 """The agent's side of OpAMP: a WebSocket while it can be had, HTTP polling while it cannot.
 
 Guarantees: the first message of every connection, and the answer to ReportFullState, is the full state; afterwards a
-message goes out when something changed, or as a heartbeat. Losing the service only means trying again, with doubling
-waits up to 30 s. An answer that cannot be understood is logged and passed over.
+message goes out when there is news (`opamp_messages.news`), or as a heartbeat. Over a WebSocket heartbeats come as
+often as the service asks for, polls as the agent's own setting says; both sooner where a lease wants it. Losing the
+service only means trying again, with doubling waits up to 30 s. An answer that cannot be understood is logged and
+passed over.
 """
 
 import asyncio
 import contextlib
 import logging
+import math
 import ssl
 import time
 from collections.abc import Callable
@@ -18,7 +21,7 @@ from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot
+from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, news
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.bearer import bearer_token
@@ -38,7 +41,8 @@ LARGEST_MESSAGE_BYTES = 4 * 2**20
 
 class OpampClient:
     """`snapshot` gives the node's present state, `on_offer(hash, body)` takes a wanted configuration. `on_heard` is
-    told of every answer of a service that took in what was said, not of one that could or would not."""
+    told of every answer of a service that took in what was said, not of one that could or would not. `quiet_s`: so
+    long nothing has to be heard."""
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class OpampClient:
         on_offer: Callable[[bytes, bytes], None],
         *,
         on_heard: Callable[[], None] = lambda: None,
+        quiet_s: Callable[[], float] = lambda: math.inf,
         heartbeat_s: float = 10.0,
         websocket_retry_s: float = WEBSOCKET_RETRY_S,
         tls: ssl.SSLContext | None = None,
@@ -64,19 +69,23 @@ class OpampClient:
         self._snapshot = snapshot
         self._on_offer = on_offer
         self._on_heard = on_heard
+        self._quiet_s = quiet_s
+        self._poll_s = heartbeat_s
         self._heartbeat_s = heartbeat_s
         self._websocket_retry_s = websocket_retry_s
         self._builder = MessageBuilder(new_instance_uid(time.time_ns() // 1_000_000))
         self._changed = asyncio.Event()
         self._full = True
+        self._said: NodeSnapshot | None = None
         self._backoff = Backoff()
         self._pause_s = 0.0
         self._offered_token: str | None = None
         self.transport = ""  # "websocket", "http", or empty while there is no connection.
 
     def changed(self) -> None:
-        """The snapshot may differ from what was last sent."""
-        self._changed.set()
+        """The snapshot may differ from what was last sent: news goes out at once."""
+        if self._full or news(self._snapshot()) != self._said:
+            self._changed.set()
 
     async def run(self) -> None:
         """Stay connected for ever."""
@@ -149,11 +158,12 @@ class OpampClient:
         return True
 
     async def _wait_for_change(self, receiving: "asyncio.Task[None] | None") -> None:
-        """Until something changed, the heartbeat is due, or `receiving` has ended."""
+        """Until there is news, the heartbeat or the poll is due, or `receiving` has ended."""
+        longest_s = min(self._poll_s if receiving is None else self._heartbeat_s, self._quiet_s())
         waiting = asyncio.create_task(self._changed.wait())
         try:
             both = {waiting} if receiving is None else {waiting, receiving}
-            await asyncio.wait(both, timeout=self._heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
 
@@ -189,7 +199,9 @@ class OpampClient:
     def _next_message(self) -> bytes:
         self._changed.clear()
         full, self._full = self._full, False
-        message: bytes = self._builder.build(self._snapshot(), full=full).SerializeToString()
+        snapshot = self._snapshot()
+        self._said = news(snapshot)
+        message: bytes = self._builder.build(snapshot, full=full).SerializeToString()
         return message
 
     def _take(self, content: bytes) -> None:

@@ -7,7 +7,7 @@ out unless the full state is wanted.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 
@@ -52,6 +52,12 @@ class NodeSnapshot:
     unaccounted_share: float | None = None
     effective: EffectiveConfig | None = None
     cache_reset: int | None = 0
+
+
+def news(snapshot: NodeSnapshot) -> NodeSnapshot:
+    """What of it, where it changes, is told at once. The rest moves whenever it is looked at, and goes with a heartbeat:
+    a fleet that told it at once would never be as quiet as the service asks it to be."""
+    return replace(snapshot, spool_status="", unaccounted_share=None)
 
 
 class MessageBuilder:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from agents.agent.control.opamp_messages import (
     MessageBuilder,
     NodeSnapshot,
     describe,
+    news,
 )
 from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
@@ -129,16 +131,16 @@ def test_an_instance_uid_is_a_version_7_uuid() -> None:
 
 @asynccontextmanager
 async def connected(
-    served: ServedApp, service: FakeService, tmp_path: Path, **options: float
+    served: ServedApp, service: FakeService, tmp_path: Path, **options: Any
 ) -> AsyncIterator[tuple[OpampClient, list[tuple[bytes, bytes]]]]:
     offers: list[tuple[bytes, bytes]] = []
     async with httpx.AsyncClient(base_url=served.url) as http:
         settings = AgentSettings(node="node-a", state_dir=tmp_path, enrolment_token="enrol-me")
         enrolment = Enrolment(settings, http)
         enrolment.current = Credentials("node-a", "default", "serving", service.token, "00")
-        client = OpampClient(
-            served.url, http, enrolment, snapshot, lambda *offer: offers.append(offer), heartbeat_s=0.1, **options
-        )
+        said = options.pop("snapshot", snapshot)
+        given = {"heartbeat_s": 0.1, **options}
+        client = OpampClient(served.url, http, enrolment, said, lambda *offer: offers.append(offer), **given)
         task = asyncio.create_task(client.run())
         try:
             yield client, offers
@@ -170,6 +172,43 @@ def test_heartbeats_and_offers_come_over_the_websocket(
     assert set(service.transports) == {"websocket"}
     assert service.agents[0].HasField("agent_description")
     assert not service.agents[2].HasField("agent_description")
+
+
+def test_what_moves_at_each_look_is_no_news() -> None:
+    before = news(snapshot())
+    assert news(snapshot(spool_status="1 reports waiting", unaccounted_share=0.5)) == before
+    for change in ({"model": "b"}, {"engine": EngineHealth(False)}, {"outcome": ConfigOutcome(b"1:x")}):
+        assert news(snapshot(**change)) != before
+
+
+def test_news_goes_out_at_once_and_the_rest_with_the_heartbeat(
+    served_service: ServedApp, service: FakeService, tmp_path: Path
+) -> None:
+    said: dict[str, object] = {}
+
+    async def run() -> None:
+        async with connected(
+            served_service, service, tmp_path, snapshot=lambda: snapshot(**said), heartbeat_s=3600.0
+        ) as (client, _):
+            await until(lambda: len(service.agents) == 1 and bool(client.transport))
+            for depth in range(20):
+                said["spool_status"] = f"{depth} reports waiting"
+                client.changed()
+                await asyncio.sleep(0)
+            said["model"] = "model-b"
+            client.changed()
+            await until(lambda: len(service.agents) == 2)
+            assert service.agents[1].HasField("agent_description")
+
+    asyncio.run(run())
+
+
+def test_a_lease_is_renewed_before_it_ends(served_service: ServedApp, service: FakeService, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path, heartbeat_s=3600.0, quiet_s=lambda: 0.05):
+            await until(lambda: len(service.agents) >= 3)
+
+    asyncio.run(run())
 
 
 def test_the_full_state_is_sent_when_asked_for(served_service: ServedApp, service: FakeService, tmp_path: Path) -> None:
