@@ -55,8 +55,8 @@ class NodeSnapshot:
 
 
 def news(snapshot: NodeSnapshot) -> NodeSnapshot:
-    """What of it, where it changes, is told at once. The rest moves whenever it is looked at, and goes with a heartbeat:
-    a fleet that told it at once would never be as quiet as the service asks it to be."""
+    """What of it is told at once where it changes. The rest moves at nearly each look, and goes with a heartbeat: else
+    a fleet would never be as quiet as the service asks it to be."""
     return replace(snapshot, spool_status="", unaccounted_share=None)
 
 
