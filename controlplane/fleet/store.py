@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, and_, col, or_, select
 
 from controlplane import ledger
 from controlplane.auth import store as tokens
@@ -271,20 +271,25 @@ def remove(session: Session, name: str, *, actor: str, now: datetime) -> None:
     ledger.append(session, now, actor, "node.removed", f"node/{name}", f"node {name} removed")
 
 
-def disconnect(session: Session, connection: str) -> None:
-    """A WebSocket has closed: its node is gone, unless it has connected elsewhere since."""
-    for row in session.exec(select(NodeRow).where(NodeRow.connection == connection)):
+def disconnect(session: Session, connection: str, node: str | None = None) -> None:
+    """A WebSocket has closed: its node is gone, unless it has connected elsewhere since. node: whose it was, where that
+    is known; all nodes are looked through where it is not."""
+    query = select(NodeRow).where(NodeRow.connection == connection)
+    for row in session.exec(query if node is None else query.where(NodeRow.node == node)):
         row.connected, row.connection = False, None
         session.add(row)
 
 
 def expire_silent(session: Session, now: datetime) -> int:
     """Mark nodes that have been silent for too long as not connected; returns how many."""
-    count = 0
-    for row in session.exec(select(NodeRow).where(col(NodeRow.connected).is_(True))):
-        allowed_s = HTTP_SILENCE_S if row.connection is None else SOCKET_SILENCE_S
-        if row.last_seen is None or now - row.last_seen > timedelta(seconds=allowed_s):
-            row.connected, row.connection = False, None
-            session.add(row)
-            count += 1
-    return count
+    seen, over_http = col(NodeRow.last_seen), col(NodeRow.connection).is_(None)
+    silent = or_(
+        seen.is_(None),
+        seen < now - timedelta(seconds=SOCKET_SILENCE_S),
+        and_(over_http, seen < now - timedelta(seconds=HTTP_SILENCE_S)),
+    )
+    rows = session.exec(select(NodeRow).where(col(NodeRow.connected).is_(True), silent)).all()
+    for row in rows:
+        row.connected, row.connection = False, None
+        session.add(row)
+    return len(rows)

@@ -105,7 +105,7 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     finally:
         try:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
+                await to_thread.run_sync(_disconnect, database, connection, limiter=hub.workers)
         finally:
             hub.leave(connection)  # Not earlier: a holder that the hub does not know is another replica's.
 
@@ -114,9 +114,9 @@ async def _deny(socket: WebSocket, error: TailwrightError) -> None:
     await socket.send_denial_response(JSONResponse(error.body(), error.status))
 
 
-def _disconnect(database: Database, connection: str) -> None:
+def _disconnect(database: Database, connection: AgentConnection) -> None:
     with database.session() as session:
-        fleet.disconnect(session, connection)
+        fleet.disconnect(session, connection.id, connection.principal.node)
 
 
 async def _receive(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:

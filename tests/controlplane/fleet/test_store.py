@@ -142,8 +142,21 @@ def test_only_the_holding_connection_disconnects(database: Database) -> None:
         session.flush()
         fleet.disconnect(session, "old")
         assert fleet.node(session, "a").connected
+        fleet.disconnect(session, "new", "b")
+        assert fleet.node(session, "a").connected
         fleet.disconnect(session, "new")
         assert not fleet.node(session, "a").connected
+
+
+def test_the_connection_of_a_known_node_disconnects_it(database: Database) -> None:
+    with database.session() as session:
+        for name, connection in (("a", "new"), ("b", "other")):
+            row = put(session, name)
+            row.connected, row.last_seen, row.connection = True, NOW, connection
+        session.flush()
+        fleet.disconnect(session, "old", "a")
+        fleet.disconnect(session, "new", "a")
+        assert [fleet.node(session, name).connected for name in ("a", "b")] == [False, True]
 
 
 def test_serving_nodes_are_not_set_directly(database: Database) -> None:
