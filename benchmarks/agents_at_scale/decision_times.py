@@ -8,11 +8,11 @@ after the last, and must say so of every node.
 import time
 from dataclasses import dataclass
 
+from benchmarks.agents_at_scale.agent_crowd import POOL, Crowd
+from benchmarks.agents_at_scale.spent import Meter, Spent
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_measures.stats import quantile
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.scale_measures.agent_crowd import POOL, Crowd
-from benchmarks.scale_measures.spent import Meter, Spent
 from benchmarks.telemetry_measures.service import Service
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus

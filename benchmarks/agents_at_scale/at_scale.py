@@ -4,8 +4,8 @@
 
 The service is the real one, `tailwright up`, in a process of its own on loopback. The agents are the product's own
 OpAMP client and applier over WebSockets, one event loop for all of them in this process, each over an engine in memory
-(`scale_measures/simulated_agent.py`); their tokens are written as rows, their state lies in memory (/dev/shm). Service
-and agents share the machine's cores: what each used is told with every figure.
+(`simulated_agent.py`); their tokens are written as rows, their state lies in memory (/dev/shm). Service and agents
+share the machine's cores: what each used is told with every figure.
 
 Nothing of the service is set otherwise than by default. Loopback is the address of a trusted proxy
 (`--forwarded-allow-ips`), so that the limit of 4,096 connections of one address does not count here, and a WebSocket
@@ -17,18 +17,17 @@ The exit status is 1 where a goal is not reached, 2 where the machine does not a
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.agents_at_scale import decision_times, idle_agents, reconnect_storm
+from benchmarks.agents_at_scale.agent_crowd import Crowd, TooFewDescriptors, allow_descriptors
 from benchmarks.delivery import KINDS, database_url
 from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.engine_measures.report import note, progress
-from benchmarks.scale_measures import decision_times, idle_agents, reconnect_storm
-from benchmarks.scale_measures.agent_crowd import Crowd, TooFewDescriptors, allow_descriptors
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.vllm_measures.processes import Nursery
 
@@ -115,7 +114,3 @@ def main() -> int:
         if reached:
             shutil.rmtree(nursery.folder, ignore_errors=True)
     return 0 if reached else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from agents.agent.agent import agent_version
+from benchmarks.agents_at_scale.simulated_agent import SimulatedAgent, settings_of
 from benchmarks.engine_measures.report import progress
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.scale_measures.simulated_agent import SimulatedAgent, settings_of
 from benchmarks.telemetry_measures.fleet.fleet_plan import token_of
 from benchmarks.telemetry_measures.fleet.report_bodies import node_name
 from benchmarks.telemetry_measures.service import Service
@@ -101,9 +101,10 @@ class Crowd:
         self._stack.close()
 
     def connect(self) -> float:
-        """Let all of them come, a few at once; seconds until each was answered. Raises `WorkerFailed`."""
+        """Let all come that have not, a few at once; seconds until each was answered. Raises `WorkerFailed`."""
         began = time.monotonic()
-        self._ask(self._come())
+        if not self._tasks:
+            self._ask(self._come())
         self.wait(lambda: self.known == self._count, "all agents are known")
         return time.monotonic() - began
 

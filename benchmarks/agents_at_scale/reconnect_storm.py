@@ -8,10 +8,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from benchmarks.agents_at_scale.agent_crowd import POOL, Crowd
+from benchmarks.agents_at_scale.spent import Meter, Spent
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_measures.stats import quantile
-from benchmarks.scale_measures.agent_crowd import POOL, Crowd
-from benchmarks.scale_measures.spent import Meter, Spent
 from benchmarks.telemetry_measures.service import Service
 from controlplane.contract.bodies.nodes import NodeState
 

@@ -1,4 +1,4 @@
-"""The short form of benchmarks/agents_at_scale.py: eight agents are idle, get a decision, come back after a kill."""
+"""The short form of benchmarks.agents_at_scale: eight agents are idle, get a decision, come back after a kill."""
 
 import os
 import resource
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.agents_at_scale import Plan, run
-from benchmarks.scale_measures import decision_times, idle_agents, reconnect_storm
-from benchmarks.scale_measures.agent_crowd import Crowd, TooFewDescriptors, allow_descriptors
+from benchmarks.agents_at_scale import decision_times, idle_agents, reconnect_storm
+from benchmarks.agents_at_scale.agent_crowd import Crowd, TooFewDescriptors, allow_descriptors
+from benchmarks.agents_at_scale.at_scale import Plan, run
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.vllm_measures.processes import Nursery
 from controlplane.contract.bodies.rollouts import RolloutPhase

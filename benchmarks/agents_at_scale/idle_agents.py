@@ -4,9 +4,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from benchmarks.agents_at_scale.agent_crowd import Crowd
+from benchmarks.agents_at_scale.spent import Meter, Spent
 from benchmarks.engine_measures.report import heading, note, progress, table
-from benchmarks.scale_measures.agent_crowd import Crowd
-from benchmarks.scale_measures.spent import Meter, Spent
 from benchmarks.telemetry_measures.service import Service
 from controlplane.fleet.opamp.throttling import OWN_S, heartbeat_s
 
