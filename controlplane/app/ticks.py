@@ -83,6 +83,11 @@ def ticks_of(
         if evaluator.failing:  # Told here, outside of what is one replica's alone: another could not judge them either.
             raise RulesNotJudgedError(f"not judged: {', '.join(evaluator.failing)}")
 
+    def liveness(now: datetime) -> None:
+        hub.beats.write(database)
+        with database.session() as session:
+            fleet.expire_silent(session, now)
+
     return [
         Tick("telemetry_compaction", 5.0, reading.only(telemetry.tick, otherwise=telemetry.follow)),
         Tick("alert_evaluation", 5.0, evaluation),
@@ -92,7 +97,7 @@ def ticks_of(
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("trial_leases", 5.0, in_transaction(lease_store.expire)),
-        Tick("fleet_liveness", 5.0, in_transaction(fleet.expire_silent)),
+        Tick("fleet_liveness", 5.0, liveness),
         Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
         *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),
         Tick("incident_history", EXPIRY_S, reading.only(keeper.expire)),

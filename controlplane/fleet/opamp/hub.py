@@ -11,6 +11,7 @@ import logging
 import random
 import secrets
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Annotated
 
@@ -34,7 +35,9 @@ from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
+from controlplane.fleet.opamp.quiet_beats import Heard, QuietBeats
 from controlplane.fleet.opamp.session import Terms
+from controlplane.fleet.opamp.wire import AgentReport, Reply
 from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.serving.limits import Doorkeeper, Refused
@@ -75,6 +78,7 @@ class AgentConnection:
     node: str | None = None
     desired: machine.Mark | None = None
     heartbeat_s: int = throttling.OWN_S  # As its agent was last told.
+    heard: Heard | None = None  # None: its next report is one for the database.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -114,6 +118,8 @@ class FleetHub:
         self.door = door or Doorkeeper()
         self.limits = limits or SocketLimits()
         self.contention = Contention(self.door)
+        self.beats = QuietBeats()
+        self._looked_at: datetime | None = None
 
     @property
     def connections(self) -> int:
@@ -135,6 +141,14 @@ class FleetHub:
             return None
         connection.heartbeat_s = wanted_s
         return wanted_s
+
+    def beat(self, connection: AgentConnection, report: AgentReport) -> Reply | None:
+        """The answer to a heartbeat that says nothing new; None: it is for the database."""
+        heard, now = connection.heard, self._clock()
+        if heard is None or not heard.follows(report, self._looked_at, now):
+            return None
+        connection.heard = self.beats.take(connection.id, heard, report, now)
+        return Reply(report.instance_uid)
 
     def poke(self) -> None:
         """Desired state has changed and is committed: look now. Does nothing when the hub does not run."""
@@ -205,8 +219,12 @@ class FleetHub:
         own = {None, *(connection.id for connection in self._connections)}
         if not waiting:
             return
+        began = self._clock()
         found, over = await to_thread.run_sync(self._read, limiter=self.workers)
+        self._looked_at = began
         for connection, node in waiting:
+            if node is not None and (node not in found or found[node].connection != connection.id):
+                connection.heard = None  # Its row no longer says that it is here: its next report is to say so.
             refused = over.get(connection.principal.token_id)
             if refused is not None:
                 connection.refused = refused

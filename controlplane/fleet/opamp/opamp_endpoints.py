@@ -25,7 +25,8 @@ from controlplane.db.database import Database
 from controlplane.db.request_parts import address_of
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import wire
-from controlplane.fleet.opamp.hub import AgentConnection, Close, Fleet, FleetParts
+from controlplane.fleet.opamp.hub import AgentConnection, Close, Fleet, FleetHub, FleetParts
+from controlplane.fleet.opamp.quiet_beats import heard_of
 from controlplane.fleet.opamp.session import Answer, Came, answer, offer
 from controlplane.serving.limits import Refused
 
@@ -157,10 +158,14 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             if connection.ended is not None:
                 await _end(socket, connection, connection.ended, service)  # What it says would take the node back.
                 return
-            came = Came(connection.id, address_of(socket))
-            work = partial(
-                answer, service.database, connection.principal, report, service.clock(), service.fleet.terms, came
-            )
+            if (quiet := hub.beat(connection, report)) is not None:
+                if not await _send(socket, connection, Answer(_paced(quiet, report, connection, hub))):
+                    return
+                continue
+            heard, connection.heard = connection.heard, None
+            came = Came(connection.id, address_of(socket), None if heard is None else heard.sequence_num)
+            now = service.clock()
+            work = partial(answer, service.database, connection.principal, report, now, service.fleet.terms, came)
             try:
                 answered = await to_thread.run_sync(work, limiter=hub.workers)
             except Exception:
@@ -171,15 +176,19 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             if answered.node is not None:
                 hub.left_out.note(answered.node, report.problems)
                 hub.hold(connection, answered.node)
-                if report.takes_heartbeat:
-                    paced = replace(answered.reply, heartbeat_s=hub.new_heartbeat_s(connection))
-                    answered = replace(answered, reply=paced)
+                connection.heard = heard_of(answered.node, report, answered.reply, heard, now)
+                answered = replace(answered, reply=_paced(answered.reply, report, connection, hub))
             if not await _send(socket, connection, answered):
                 return
         if answered.rival_of is not None:
             hub.contention.refused(answered.rival_of)
             await _close(socket, *Close.REPLACED.value)
             return
+
+
+def _paced(reply: wire.Reply, report: wire.AgentReport, connection: AgentConnection, hub: FleetHub) -> wire.Reply:
+    """With how often the agent is to speak, where that is new to it."""
+    return replace(reply, heartbeat_s=hub.new_heartbeat_s(connection)) if report.takes_heartbeat else reply
 
 
 def _later(report: wire.AgentReport, later_s: float) -> wire.Reply:
@@ -207,6 +216,8 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
             if pushed is None:
                 continue
             connection.desired = pushed.desired
+            if pushed.reply.offer is not None:
+                connection.heard = None  # What the agent makes of it is news.
             if pushed.reply.offer is not None and not await _send(socket, connection, pushed):
                 return
 

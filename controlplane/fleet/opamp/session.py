@@ -56,10 +56,12 @@ class Terms:
 
 @dataclass(frozen=True)
 class Came:
-    """How a report came in: the WebSocket's name (None: over HTTP), and the address it came from."""
+    """How a report came in: the WebSocket's name (None: over HTTP), the address it came from, and the number of what it
+    has told since its node's row was written (`quiet_beats`)."""
 
     connection: str | None = None
     origin: str = "unknown"
+    sequence_num: int | None = None
 
 
 def answer(
@@ -94,8 +96,10 @@ def _answer(
     if row is None:
         return Answer(Reply(report.instance_uid, report_full_state=True))
     rotation.settle(session, principal, now)
+    told_since = came.sequence_num if row.connection == came.connection else None
+    last_num = row.sequence_num if told_since is None else told_since
     complete = report.description is not None or machine.in_sequence(
-        row.instance_uid, row.sequence_num, report.instance_uid, report.sequence_num
+        row.instance_uid, last_num, report.instance_uid, report.sequence_num
     )
     _take_in(session, row, report, now, terms, came)
     problems = [*report.problems, *_moves(principal, row, report.description)]
