@@ -3,7 +3,7 @@
     python -m benchmarks.rollout_chaos [--runs 1000] [--seed 1] [--only KIND_OR_TRANSITION] [--replay SEED:RUN]
 
 A run is one life of a rollout, with the real controller, machine, database, fleet store, OpAMP exchange, and agents'
-appliers and leases; the judge's verdicts are scripted, engines take what they are given at once. The first 360 runs
+appliers and leases; the judge's verdicts are scripted, engines take what they are given at once. The first 396 runs
 have every transition with every kind of fault once, the rest up to three faults at random. Prints a table by transition
 and fault, and each violation with what replays it. Status 1 when there is one.
 """

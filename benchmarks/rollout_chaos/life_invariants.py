@@ -74,11 +74,12 @@ class _Told:
 class Invariants:
     """`look` takes one look after another, and returns what is wrong in each, in sentences; each once.
 
-    lease_s: of the agents; slack_s: how much later than at once something is looked at.
+    lease_s: of the agents, and how much later it may be seen to be over; told_within_s: how soon who hears the service
+    has done what it says.
     """
 
-    def __init__(self, lease_s: float, slack_s: float) -> None:
-        self._lease_s, self._slack_s = lease_s, slack_s
+    def __init__(self, lease_s: float, told_within_s: float) -> None:
+        self._lease_s, self._told_within_s = lease_s, told_within_s
         self._told: dict[int, _Told] = {}
         self._let_through: set[int] = {NEVER_GIVEN}
         self._pool: int | None = None
@@ -175,14 +176,14 @@ class Invariants:
             self._since.pop(node.name, None)
             return []
         found = []
-        if node.silent_s > self._lease_s + self._slack_s:
+        if node.silent_s > self._lease_s:
             found.append(f"{node.name} runs revision {node.runs} unjudged, and has heard nothing beyond its lease")
         under_way = [one for one in look.rollouts if one.phase not in ENDED | NOT_BEGUN]
         if any(one.revision == node.runs and node.name in one.told for one in under_way):
             self._since.pop(node.name, None)
             return found
         since_s = look.at_s - self._since.setdefault(node.name, look.at_s)
-        if since_s > (self._slack_s if node.linked else self._lease_s + self._slack_s):
+        if since_s > (self._told_within_s if node.linked else self._lease_s):
             where = "hears the service" if node.linked else "is cut off, beyond its lease"
             found.append(f"{node.name} runs revision {node.runs}, which no rollout has told it, and {where}")
         return found

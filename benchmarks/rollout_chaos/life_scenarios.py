@@ -1,7 +1,8 @@
-"""Lives of rollouts: how each is made, what its judge says, what people and nodes do on the way, and its transitions."""
+"""Lives of rollouts: how each is made, what its judge says, what people and nodes do, and the transitions it has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from benchmarks.rollout_chaos.scripted_service import Says
@@ -13,6 +14,9 @@ Deed = Literal["pause", "abort", "cancel", "revert", "retry", "freeze", "lift", 
 """Of people, and of the fleet: a node joins; engines refuse the new revision; nodes that were told are cut off."""
 
 
+GOOD = Says()
+
+
 @dataclass(frozen=True)
 class Scenario:
     """deeds: in order, each once, when the phase is seen. passes: the transitions of its life without a fault."""
@@ -21,7 +25,7 @@ class Scenario:
     passes: tuple[Move, ...]
     nodes: int = 3
     spec: Mapping[str, Any] = field(default_factory=dict)
-    says: Says = Says()
+    says: Says = GOOD
     validates: bool = False
     starts_alone: bool = False
     """It is begun with its proposal, not by another request."""
@@ -30,7 +34,7 @@ class Scenario:
 
 
 def _chain(*phases: P) -> tuple[Move, ...]:
-    return tuple(zip(phases, phases[1:], strict=False))
+    return tuple(pairwise(phases))
 
 
 _WAVE = (P.PROMOTING, P.JUDGING)

@@ -39,7 +39,7 @@ async def _live(
 
 
 def tell(lives: Sequence[Lived]) -> None:
-    """Each cell: how often that fault was injected at that transition; in bold, how many of these runs found something."""
+    """Each cell: how often that fault was injected there; in bold, how many of these runs found something."""
     runs: Counter[tuple[object, Kind]] = Counter()
     bad: Counter[tuple[object, Kind]] = Counter()
     for lived in lives:

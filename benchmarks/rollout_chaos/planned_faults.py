@@ -18,6 +18,7 @@ class Kind(StrEnum):
     AFTER = "dies after it"
     AMIDST = "dies amidst its effects"
     TWO = "two replicas at once"
+    HELD = "another replica held still before its write"
     CUT_BEFORE = "node cut off before it is told"
     CUT_DURING = "while it is told"
     CUT_AFTER = "after it has told of it"

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import httpx
 from sqlmodel import Session, col, select
 
+from benchmarks.rollout_chaos.held_tick import HeldTick
 from benchmarks.rollout_chaos.leased_node import POOL, Cut, LeasedNode
 from benchmarks.rollout_chaos.life_invariants import Entry, Invariants, Look, NodeSeen, RolloutSeen
 from benchmarks.rollout_chaos.planned_faults import AWAY_S, DOWN_S, JUMPS_S, Fault, Kind, Plan
@@ -35,7 +35,7 @@ from controlplane.rollouts.tables import RolloutRow
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 STEP_S = 5.0
 HEARTBEAT_S = 10.0
-SLACK_S = 6 * STEP_S
+TOLD_WITHIN_S = 6 * STEP_S
 MOST_STEPS = 700
 """Of a whole life: all faults, a clock that was put back, each phase's time-out, and the way back of every node."""
 SETTLING = 60
@@ -93,8 +93,9 @@ class RolloutLife:
         self._phase: RolloutPhase | None = None
         self._pool_revision: int | None = None
         self._settled_steps = 0
+        self._held: HeldTick | None = None
         self._new = 0
-        self._invariants = Invariants(LEASE_S, SLACK_S)
+        self._invariants = Invariants(LEASE_S + STEP_S, TOLD_WITHIN_S)
         self._entries_seen = 0
         self._looking = Database(url)
         self._open()
@@ -106,6 +107,7 @@ class RolloutLife:
                 await self._step()
             self._judge_the_end()
         finally:
+            self._let_go()
             for node in self.nodes.values():
                 node.kill()
             await self._settle()
@@ -129,6 +131,7 @@ class RolloutLife:
 
     def _dies(self) -> None:
         self.lived.deaths += 1
+        self._let_go()
         self._database.close()
         self._second_database.close()
         self._service = None
@@ -182,6 +185,7 @@ class RolloutLife:
             node.passes(STEP_S)
         if self._service is None and self._at_s >= self._down_until_s:
             self._open()
+        self._hold_or_let_go()
         self._return_nodes()
         await self._settle()
         await self._people()
@@ -383,6 +387,23 @@ class RolloutLife:
             if fault.kind is Kind.TWO and not fault.done and self._phase is fault.move[0]:
                 self._apart(self._second.tick)  # Between what the first has read, and what it is about to write.
 
+    def _hold_or_let_go(self) -> None:
+        """The second replica stands still between what it has read in a phase and what it writes, steps later."""
+        for fault in self.plan.faults:
+            waits = fault.kind is Kind.HELD and not fault.done and self._phase is fault.move[0]
+            if waits and self._service is not None and self._held is None:
+                held = HeldTick(self._second.tick)
+                self._held = held if held.is_held else None  # Else it had nothing to write.
+        if self._held is not None and self._held.steps_left is not None:
+            self._held.steps_left -= 1
+            if self._held.steps_left < 0:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.let_go()
+
     def committing(self, moved: tuple[Moved, ...]) -> None:
         for fault, told in self._due(moved, 1):
             if fault.kind is Kind.CUT_BEFORE:
@@ -402,6 +423,9 @@ class RolloutLife:
             if fault.kind in (Kind.CUT_DURING, Kind.CUT_AFTER):
                 self._inject(fault)
                 self._to_cut[fault.kind] = told
+            elif fault.kind is Kind.HELD and self._held is not None:
+                self._inject(fault)
+                self._held.steps_left = self._chance.choice((0, 1, 3, 6))
             elif fault.kind is Kind.CLOCK:
                 self._inject(fault)
                 self._offset_s += self._chance.choice(JUMPS_S)
@@ -495,7 +519,7 @@ class RolloutLife:
         ended = self._phase in ENDED and not (self._deeds and self._deeds[0][0] is self._phase)
         here = self._service is not None and not any(node.cut or node.dead for node in self.nodes.values())
         self._settled_steps = self._settled_steps + 1 if ended and here else 0
-        return self._settled_steps > 0 and (self._is_even() or self._settled_steps * STEP_S > 2 * SLACK_S)
+        return self._settled_steps > 0 and (self._is_even() or self._settled_steps * STEP_S > 2 * TOLD_WITHIN_S)
 
     def _is_even(self) -> bool:
         return all(node.linked and node.runs == self._pool_revision for node in self.nodes.values())
@@ -529,7 +553,8 @@ class _Onlooker:
     def __init__(self, life: RolloutLife) -> None:
         self._life = life
 
-    def writing(self) -> None: ...
+    def writing(self) -> None:
+        HeldTick.stand_still()
 
     def committing(self, moved: tuple[Moved, ...]) -> None: ...
 

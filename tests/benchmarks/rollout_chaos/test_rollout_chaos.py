@@ -103,7 +103,7 @@ GOOD = Look(100.0, OLD, (SEEN,), (NodeSeen("a", NEW), NodeSeen("b", OLD)), BEGUN
 
 
 def found(look: Look) -> list[str]:
-    return Invariants(LEASE_S, 10.0).look(look)
+    return Invariants(LEASE_S + 10.0, 10.0).look(look)
 
 
 def test_a_good_world_is_in_order() -> None:
@@ -134,7 +134,7 @@ def test_a_broken_world_is_told_of(broken: Look, says: str) -> None:
 
 
 def test_an_unjudged_node_that_no_rollout_holds_has_its_lease_and_no_more() -> None:
-    invariants = Invariants(LEASE_S, 10.0)
+    invariants = Invariants(LEASE_S + 10.0, 10.0)
     ended = (replace(SEEN, phase=P.FAILED, step=3, holds_pool=False),)
     alone = (NodeSeen("a", NEW, silent_s=50.0, linked=False),)
     entries = (*BEGUN, entry("rolling_back"), entry("failed"))
