@@ -17,7 +17,9 @@ _PHASES = {phase.value for phase in RolloutPhase}
 
 @dataclass(frozen=True)
 class RolloutSeen:
-    """A rollout's row. judged: windows that its judge was fed, and those that have closed until where it has come."""
+    """A rollout's row. judged: windows that its judge was fed, and those that have closed until where it has come.
+    wave: when the canary, or the wave, began to be judged.
+    """
 
     id: int
     pool: str
@@ -27,6 +29,7 @@ class RolloutSeen:
     revision: int
     told: tuple[str, ...] = ()
     judged: tuple[int, int] | None = None
+    wave: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Invariants:
         self._let_through: set[int] = {NEVER_GIVEN}
         self._pool: int | None = None
         self._steps: dict[int, int] = {}
+        self._closed: dict[tuple[int, str], int] = {}
         self._since: dict[str, float] = {}
         self._said: set[str] = set()
 
@@ -159,6 +163,11 @@ class Invariants:
         self._steps[seen.id] = seen.step
         if seen.judged is not None and seen.judged[0] != seen.judged[1]:
             found.append(f"rollout {seen.id} has judged {seen.judged[0]} windows where {seen.judged[1]} have closed")
+        if seen.judged is not None:
+            before = self._closed.get((seen.id, seen.wave), 0)
+            if seen.judged[1] < before:
+                found.append(f"rollout {seen.id} has come back to window {seen.judged[1]} from {before}")
+            self._closed[seen.id, seen.wave] = seen.judged[1]
         return found
 
     def _in_production(self, look: Look) -> list[str]:

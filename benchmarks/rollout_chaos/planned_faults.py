@@ -57,7 +57,7 @@ class Plan:
 
 
 DOWN_S = (0.0, 10.0, 30.0, LEASE_S + 30.0)
-AWAY_S = (10.0, 40.0, LEASE_S - 5.0, LEASE_S + 25.0, LEASE_S + 120.0)
+AWAY_S = (10.0, 40.0, LEASE_S - 5.0, LEASE_S + 25.0, LEASE_S + 25.0, LEASE_S + 120.0)
 JUMPS_S = (-600.0, -30.0, 30.0, 600.0, 7200.0)
 
 

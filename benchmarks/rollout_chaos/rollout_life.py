@@ -287,7 +287,7 @@ class RolloutLife:
         self.lived.cut_off += 1
         cut = Cut(self._at_s + self._chance.choice(AWAY_S))
         how, seen = self._chance.random(), self._chance.random() < 0.6
-        if how < 0.4:
+        if how < 0.5:
             cut.starts_s, cut.reboots = self._at_s + self._chance.choice((0.0, 20.0)), how < 0.15
             node.kill()
         node.cut, node.was_cut, node.linked = cut, True, False
@@ -577,4 +577,5 @@ def _seen(row: RolloutRow) -> RolloutSeen:
         revision=row.spec["revision"],
         told=tuple(row.told_nodes),
         judged=judged,
+        wave=str(row.judging_since),
     )
