@@ -87,7 +87,6 @@ class Cut:
     until_s: float
     starts_s: float | None = None  # Its agent is killed, and started again then.
     reboots: bool = False  # With its machine.
-    seen: bool = True  # The service sees the connection close; else only the silence.
 
 
 class LeasedNode:
