@@ -164,9 +164,9 @@ class Invariants:
         if seen.judged is not None and seen.judged[0] != seen.judged[1]:
             found.append(f"rollout {seen.id} has judged {seen.judged[0]} windows where {seen.judged[1]} have closed")
         if seen.judged is not None:
-            before = self._closed.get((seen.id, seen.wave), 0)
-            if seen.judged[1] < before:
-                found.append(f"rollout {seen.id} has come back to window {seen.judged[1]} from {before}")
+            known = self._closed.get((seen.id, seen.wave), 0)
+            if seen.judged[1] < known:
+                found.append(f"rollout {seen.id} has come back to window {seen.judged[1]} from {known}")
             self._closed[seen.id, seen.wave] = seen.judged[1]
         return found
 

@@ -38,7 +38,7 @@ HEARTBEAT_S = 10.0
 TOLD_WITHIN_S = 6 * STEP_S
 MOST_STEPS = 700
 """Of a whole life: all faults, a clock that was put back, each phase's time-out, and the way back of every node."""
-SETTLING = 60
+SETTLING = 20
 """Turns of the event loop in which an agent does all that it has to; nothing in it waits for time."""
 SPEC = {
     "pool": POOL,
