@@ -40,6 +40,9 @@ from controlplane.rollouts.decision import (
 from controlplane.rollouts.node_readings import broken, facts_of, failed_of, late, names_of, not_running_new, step_s
 from controlplane.rollouts.stages import ordered, pauses_after, size_after, soak_after
 
+SEEN_S, SEEN_QUICKLY_S = 20.0, 15.0
+"""Seconds until the first window of a step has been judged at all, and the same for a take-back: requests that began
+before it, the window, and the lag of reports (`controller`). Nothing is passed unseen, however little is asked."""
 _BEGUN = frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING})
 _BACK = frozenset({RolloutPhase.PAUSED, RolloutPhase.ROLLING_BACK})
 _ON = frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED})
@@ -241,7 +244,7 @@ def _judging_wave(state: State, facts: Facts, now: datetime) -> Decision | None:
         return harmed
     spec = state.spec
     judged_s = step_s(state, now)
-    if judged_s < spec.min_judge_s:
+    if judged_s < max(spec.min_judge_s, SEEN_S if spec.takes_back is None else SEEN_QUICKLY_S):
         return None
     assert state.verdict is not None  # Waves follow a good verdict only.
     good = facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE) or not facts.compares
