@@ -19,7 +19,7 @@ from controlplane.fleet.opamp.wire import AgentReport, Health, Reply
 from controlplane.fleet.tables import NodeRow
 
 FRESH_S = 5.0
-WHOLE_S = 300.0
+WHOLE_S = 3600.0
 
 
 @dataclass(frozen=True)
