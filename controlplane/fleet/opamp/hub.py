@@ -35,7 +35,7 @@ from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
-from controlplane.fleet.opamp.quiet_beats import Heard, QuietBeats
+from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
 from controlplane.fleet.opamp.session import Terms
 from controlplane.fleet.opamp.wire import AgentReport, Reply
 from controlplane.fleet.store import SOCKET_SILENCE_S
@@ -119,6 +119,7 @@ class FleetHub:
         self.limits = limits or SocketLimits()
         self.contention = Contention(self.door)
         self.beats = QuietBeats()
+        self._whole_s = min(WHOLE_S, token_days * 86400.0)  # A token that is due is not kept waiting for long.
         self._looked_at: datetime | None = None
 
     @property
@@ -145,7 +146,7 @@ class FleetHub:
     def beat(self, connection: AgentConnection, report: AgentReport) -> Reply | None:
         """The answer to a heartbeat that says nothing new; None: it is for the database."""
         heard, now = connection.heard, self._clock()
-        if heard is None or not heard.follows(report, self._looked_at, now):
+        if heard is None or not heard.follows(report, self._looked_at, now, self._whole_s):
             return None
         connection.heard = self.beats.take(connection.id, heard, report, now)
         return Reply(report.instance_uid)

@@ -2,7 +2,7 @@
 
 Guarantees: a beat is answered so only where the database would answer the same: the connection's last report was taken
 in whole and left nothing to be done, this is the next in its sequence, and what its node is to run was looked at within
-`FRESH_S`. A report goes through the database once in `WHOLE_S` all the same, for what only that renews (tokens). What a
+`FRESH_S`. A report goes through the database once in `whole_s` all the same, for what only that renews (tokens). What a
 beat says is written by the next `write`; of a node that another connection has taken, or that has said more since,
 nothing is.
 """
@@ -32,7 +32,7 @@ class Heard:
     healthy: bool | None
     stored_at: datetime
 
-    def follows(self, report: AgentReport, looked_at: datetime | None, now: datetime) -> bool:
+    def follows(self, report: AgentReport, looked_at: datetime | None, now: datetime, whole_s: float = WHOLE_S) -> bool:
         """Whether the report says nothing but that its agent is there, how it is, and what it has in its spool."""
         says_more = (report.description, report.effective, report.config) != (None, None, None) or report.problems
         return (
@@ -43,7 +43,7 @@ class Heard:
             and (report.instance_uid, report.sequence_num) == (self.instance_uid, self.sequence_num + 1)
             and looked_at is not None
             and now - looked_at <= timedelta(seconds=FRESH_S)
-            and now - self.stored_at < timedelta(seconds=WHOLE_S)
+            and now - self.stored_at < timedelta(seconds=whole_s)
         )
 
 

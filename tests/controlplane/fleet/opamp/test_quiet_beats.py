@@ -54,6 +54,7 @@ def test_what_cannot_be_known_is_asked_of_the_database() -> None:
     assert not HEARD.follows(BEAT, None, NOW), "nobody has looked"
     assert not HEARD.follows(BEAT, NOW, after(FRESH_S + 1)), "or not lately"
     assert not HEARD.follows(BEAT, after(WHOLE_S), after(WHOLE_S)), "and now and then it is asked all the same"
+    assert not HEARD.follows(BEAT, after(2), after(2), whole_s=2), "sooner where tokens last less"
 
 
 @pytest.mark.parametrize(
