@@ -56,8 +56,8 @@ class NodeSnapshot:
 
 def news(snapshot: NodeSnapshot) -> NodeSnapshot:
     """What of it is told at once where it changes. The rest moves at nearly each look, and goes with a heartbeat: else
-    a fleet would never be as quiet as the service asks it to be."""
-    return replace(snapshot, spool_status="", unaccounted_share=None)
+    a fleet would never be as quiet as the service asks it to be. That a share is known at all is news."""
+    return replace(snapshot, spool_status="", unaccounted_share=None if snapshot.unaccounted_share is None else 0.0)
 
 
 class MessageBuilder:

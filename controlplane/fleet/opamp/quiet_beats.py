@@ -30,6 +30,7 @@ class Heard:
     instance_uid: str
     sequence_num: int
     healthy: bool | None
+    knows_share: bool  # Of time that no stage accounts for.
     stored_at: datetime
 
     def follows(self, report: AgentReport, looked_at: datetime | None, now: datetime, whole_s: float = WHOLE_S) -> bool:
@@ -39,12 +40,15 @@ class Heard:
             not says_more
             and not report.disconnecting
             and not report.wants_instance_uid
-            and (report.health is None or report.health.healthy is self.healthy)
+            and (report.health is None or self._is_as(report.health))
             and (report.instance_uid, report.sequence_num) == (self.instance_uid, self.sequence_num + 1)
             and looked_at is not None
             and now - looked_at <= timedelta(seconds=FRESH_S)
             and now - self.stored_at < timedelta(seconds=whole_s)
         )
+
+    def _is_as(self, health: Health) -> bool:
+        return health.healthy is self.healthy and (self.knows_share or health.unaccounted_share is None)
 
 
 def heard_of(node: str, report: AgentReport, reply: Reply, before: Heard | None, now: datetime) -> Heard | None:
@@ -52,10 +56,11 @@ def heard_of(node: str, report: AgentReport, reply: Reply, before: Heard | None,
     open_ = (reply.offer, reply.token, reply.new_instance_uid, reply.error) != (None, None, None, None)
     if open_ or reply.report_full_state:
         return None
-    healthy = None if before is None else before.healthy
+    healthy, knows_share = (None, False) if before is None else (before.healthy, before.knows_share)
     if report.health is not None:
         healthy = report.health.healthy
-    return Heard(node, report.instance_uid, report.sequence_num, healthy, now)
+        knows_share = knows_share or report.health.unaccounted_share is not None
+    return Heard(node, report.instance_uid, report.sequence_num, healthy, knows_share, now)
 
 
 @dataclass(frozen=True)

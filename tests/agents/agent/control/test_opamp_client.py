@@ -177,7 +177,12 @@ def test_heartbeats_and_offers_come_over_the_websocket(
 def test_what_moves_at_each_look_is_no_news() -> None:
     before = news(snapshot())
     assert news(snapshot(spool_status="1 reports waiting", unaccounted_share=0.5)) == before
-    for change in ({"model": "b"}, {"engine": EngineHealth(False)}, {"outcome": ConfigOutcome(b"1:x")}):
+    for change in (
+        {"model": "b"},
+        {"unaccounted_share": None},
+        {"engine": EngineHealth(False)},
+        {"outcome": ConfigOutcome(b"1:x")},
+    ):
         assert news(snapshot(**change)) != before
 
 

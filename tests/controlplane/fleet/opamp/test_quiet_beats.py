@@ -19,7 +19,7 @@ from controlplane.fleet.tables import NodeRow
 from tests.controlplane.fleet.test_opamp_conformance import APPLIED, REPORT_FULL_STATE, production
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
-HEARD = Heard("gpu-1", "aa", 7, True, NOW)
+HEARD = Heard("gpu-1", "aa", 7, True, True, NOW)
 BEAT = AgentReport("aa", 8, health=Health(True, "spool 3", 0.01))
 
 
@@ -50,6 +50,14 @@ def test_what_says_more_is_for_the_database(more: dict[str, Any]) -> None:
     assert not HEARD.follows(replace(BEAT, **more), NOW, NOW)
 
 
+def test_a_share_that_becomes_known_is_for_the_database() -> None:
+    unknown = replace(HEARD, knows_share=False)
+    assert not unknown.follows(BEAT, NOW, NOW)
+    assert unknown.follows(replace(BEAT, health=Health(True, "spool 3", None)), NOW, NOW)
+    known = heard_of("gpu-1", BEAT, Reply("aa"), unknown, NOW)
+    assert known is not None and known.follows(replace(BEAT, sequence_num=9), NOW, NOW)
+
+
 def test_what_cannot_be_known_is_asked_of_the_database() -> None:
     assert not HEARD.follows(BEAT, None, NOW), "nobody has looked"
     assert not HEARD.follows(BEAT, NOW, after(FRESH_S + 1)), "or not lately"
@@ -61,8 +69,8 @@ def test_what_cannot_be_known_is_asked_of_the_database() -> None:
     "left", [{"token": "t"}, {"error": "x"}, {"report_full_state": True}, {"new_instance_uid": b"x"}]
 )
 def test_an_agent_that_is_told_anything_is_heard_in_full_next(left: dict[str, Any]) -> None:
-    assert heard_of("gpu-1", BEAT, Reply("aa"), None, NOW) == Heard("gpu-1", "aa", 8, True, NOW)
-    assert heard_of("gpu-1", replace(BEAT, health=None), Reply("aa"), HEARD, NOW) == Heard("gpu-1", "aa", 8, True, NOW)
+    assert heard_of("gpu-1", BEAT, Reply("aa"), None, NOW) == replace(HEARD, sequence_num=8)
+    assert heard_of("gpu-1", replace(BEAT, health=None), Reply("aa"), HEARD, NOW) == replace(HEARD, sequence_num=8)
     assert heard_of("gpu-1", BEAT, Reply("aa", **left), HEARD, NOW) is None
 
 
