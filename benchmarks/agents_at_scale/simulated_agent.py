@@ -7,7 +7,7 @@ configuration at once; the look at it, each `watch_interval_s` in a real agent, 
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,50 +19,11 @@ from agents.agent.control.opamp_messages import NodeSnapshot
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.settings import AgentSettings
-from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
+from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
-from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.reports.engine_event import EngineEvent, Hello
+from tests.agents.instant_engine import InstantEngine
 
 _HEALTHY = EngineHealth(True)
-
-
-class MemoryEngine:
-    """A `Backend` that takes every configuration at once."""
-
-    name = "embedded"
-    url = "http://127.0.0.1:7400"
-
-    def __init__(self) -> None:
-        self.now = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
-
-    async def run(self) -> None:
-        return None
-
-    def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
-        raise EngineUnreachable("a simulated engine serves nobody")
-
-    async def effective(self) -> EffectiveConfig:
-        return self.now
-
-    async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
-        self.now = EffectiveConfig(revision=revision, knobs=config.knobs())
-        return self.now
-
-    async def reset_cache(self) -> bool:
-        return True
-
-    async def health(self) -> EngineHealth:
-        return _HEALTHY
-
-    async def lost(self) -> Lost | None:
-        return None
-
-    def processes(self) -> Sequence[int]:
-        return ()
-
-    async def close(self) -> None:
-        return None
 
 
 class GivenToken(Enrolment):
@@ -130,7 +91,7 @@ class SimulatedAgent:
         self, settings: AgentSettings, token: str, version: str, trust: ssl.SSLContext, on_known: Callable[[], None]
     ) -> None:
         self.settings = settings
-        self.engine = MemoryEngine()
+        self.engine = InstantEngine()
         self._version, self._started_ns = version, time.time_ns()
         self._on_known = on_known
         self._since_s, self.known_s = 0.0, None  # type: tuple[float, float | None]
@@ -172,7 +133,7 @@ class SimulatedAgent:
 
     def runs(self, revision: int) -> bool:
         """And has told so."""
-        return self.engine.now.revision == revision and not self.client.outstanding
+        return self.engine.current.revision == revision and not self.client.outstanding
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -216,7 +177,7 @@ class SimulatedAgent:
             spool_status="0 reports waiting",
             outcome=self.applier.outcome,
             cache_reset=self.applier.cache_reset,
-            effective=self.engine.now,
+            effective=self.engine.current,
         )
 
 

@@ -15,48 +15,30 @@ from agents.agent.control.opamp_client import OpampClient
 from agents.agent.control.opamp_messages import NodeSnapshot
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.settings import AgentSettings
-from agents.backends.base import EngineHealth, Lost
+from agents.backends.base import EngineHealth
 from agents.host.boot_clock import BootTime
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.reports.opamp import LEASE_ENDED
+from tests.agents.instant_engine import InstantEngine
 
 POOL = "chat"
 KEPT_MESSAGES = 12
 
 
-class InstantEngine:
-    """Runs what it is given at once, but for revisions that it refuses."""
-
-    name = "instant"
-    url = "http://127.0.0.1:7400"
+class RefusingEngine(InstantEngine):
+    """Takes no revision that it `refuses`; one that `tells` nothing does not say what it runs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.refuses: set[int] = set()
         self.tells = True
-        self.restart()
-
-    def restart(self) -> None:
-        self.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         if revision in self.refuses:
             raise Conflict("out of memory")
-        self.current = EffectiveConfig(revision=revision, knobs=config.knobs())
-        return self.current
-
-    async def effective(self) -> EffectiveConfig:
-        return self.current
-
-    async def reset_cache(self) -> bool:
-        return True
-
-    async def lost(self) -> Lost | None:
-        return None
-
-    async def health(self) -> EngineHealth:
-        return EngineHealth(True)
+        return await super().apply(config, revision)
 
 
 class Line(OpampClient):
@@ -94,7 +76,7 @@ class LeasedNode:
 
     def __init__(self, name: str, folder: Path, http: httpx.AsyncClient) -> None:
         self.name = name
-        self.engine = InstantEngine()
+        self.engine = RefusingEngine()
         self.sent: deque[bytes] = deque(maxlen=KEPT_MESSAGES)
         self.cut: Cut | None = None
         self.was_cut = False

@@ -21,10 +21,11 @@ from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import wire
 from controlplane.fleet.opamp.hub import EVENTS_A_MINUTE
 from controlplane.fleet.opamp.session import Answer, Came, Terms, answer, offer
-from controlplane.rollouts.controller import LAG_S, SETTLE_S, RolloutController, _Judged, _Snapshot
+from controlplane.rollouts.controller import RolloutController, _Judged, _Snapshot
 from controlplane.rollouts.judging.arms import window_ceiling, window_floor
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.machine import LAG_S, SETTLE_S
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.view import state_of
 from controlplane.telemetry import TelemetryReader

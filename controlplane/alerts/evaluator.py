@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.alerts.channels.payload import labels_told
 from controlplane.alerts.conditions import KINDS
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, RolloutsWaiting, Scope, Snapshot, Sources
 from controlplane.alerts.lives.judged import judged
@@ -27,7 +26,7 @@ from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
 from controlplane.alerts.rules.inhibition import holding_now
-from controlplane.alerts.rules.silence import silenced
+from controlplane.alerts.rules.silence import is_held
 from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.view import rule_view
@@ -212,7 +211,7 @@ class AlertEvaluator:
             return
         with self._database.read_session() as session:
             silences = holding_now(session, now)
-        freed = [row.id for row in held if not silenced(silences, labels_told(row.labels, row.rule, row.severity), now)]
+        freed = [row.id for row in held if not is_held(row, silences, now)]
         if not freed:
             return
         with self._database.session() as session:

@@ -32,6 +32,7 @@ from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
 from controlplane.rollouts.judging.served import Outcomes
+from controlplane.rollouts.machine import LAG_S, QUICK_LAG_S, SETTLE_S
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.stages import grouped, sizes
 from controlplane.rollouts.tables import RolloutRow
@@ -40,15 +41,6 @@ from controlplane.rollouts.view import state_of
 from controlplane.telemetry import Span, TelemetryReader
 
 logger = logging.getLogger(__name__)
-
-LAG_S = 10.0
-"""How far behind now windows are judged, so that late reports count."""
-
-QUICK_LAG_S = 5.0
-"""The same for a take-back: agents send a window within a second or two of its end. A later report is not judged."""
-
-SETTLE_S = 5.0
-"""Skipped after the canary has confirmed: the requests of this time began under the old configuration."""
 
 HISTORY_S = 7200.0
 """How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""

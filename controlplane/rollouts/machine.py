@@ -26,6 +26,7 @@ from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
+from controlplane.contract.metrics import WINDOW_S
 from controlplane.rollouts.decision import (
     OPEN,
     Action,
@@ -40,9 +41,15 @@ from controlplane.rollouts.decision import (
 from controlplane.rollouts.node_readings import broken, facts_of, failed_of, late, names_of, not_running_new, step_s
 from controlplane.rollouts.stages import ordered, pauses_after, size_after, soak_after
 
-SEEN_S, SEEN_QUICKLY_S = 20.0, 15.0
-"""Seconds until the first window of a step has been judged at all, and the same for a take-back: requests that began
-before it, the window, and the lag of reports (`controller`). Nothing is passed unseen, however little is asked."""
+LAG_S = 10.0
+"""How far behind now windows are judged, so that late reports count."""
+QUICK_LAG_S = 5.0
+"""The same for a take-back: agents send a window within a second or two of its end. A later report is not judged."""
+SETTLE_S = 5.0
+"""Skipped after the canary has confirmed: the requests of this time began under the old configuration."""
+SEEN_S, SEEN_QUICKLY_S = SETTLE_S + LAG_S + WINDOW_S, SETTLE_S + QUICK_LAG_S + WINDOW_S
+"""Until the first window of a step has been judged at all, and the same for a take-back. Nothing is passed unseen,
+however little is asked."""
 _BEGUN = frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING})
 _BACK = frozenset({RolloutPhase.PAUSED, RolloutPhase.ROLLING_BACK})
 _ON = frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED})

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadSettings, TailwrightError, Unavailable
+from controlplane.contract.mistake_text import mistake_text
 from controlplane.contract.shown_url import address
 from controlplane.serving.tls import ClientFiles, ClientTls
 from controlplane.terminal.service_choice import Choice
@@ -100,8 +101,8 @@ def explain_values(error: ValidationError) -> str:
     """One line for values that a request cannot hold: each field, and what it wants."""
     found = error.errors(include_url=False, include_input=False)
     places = [".".join(str(part) for part in item["loc"]) for item in found]
-    wanted = [item["msg"].removeprefix("Value error, ") for item in found]
-    return "; ".join(f"{place}: {wants}" if place else wants for place, wants in zip(places, wanted, strict=True))
+    wanted = zip(places, map(mistake_text, found), strict=True)
+    return "; ".join(f"{place}: {wants}" if place else wants for place, wants in wanted)
 
 
 def _reason(error: Exception) -> str:

@@ -18,7 +18,7 @@ from controlplane.alerts.lives.machine import Event, Life, advance
 from controlplane.alerts.lives.remedy_steps import add_steps
 from controlplane.alerts.lives.updates import Told
 from controlplane.alerts.notify import outbox
-from controlplane.alerts.rules.silence import silenced
+from controlplane.alerts.rules.silence import is_held
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract.bodies.alerts import (
@@ -157,8 +157,7 @@ class Scribe:
 
     def deliver_unsilenced(self, session: Session, row: AlertRow, silences: Sequence[Silence]) -> None:
         """A firing alert whose silence has ended is told of now: as it is by now, with what has changed meanwhile."""
-        view = alert_view(row)
-        if row.silenced and not silenced(silences, payload.labels_of(view), self.now):
+        if row.silenced and not is_held(row, silences, self.now):
             row.silenced = False
             session.add(row)
             self._deliver(session, row)
@@ -205,7 +204,7 @@ class Scribe:
         if draft.diagnosis is not None:
             row.diagnosis = draft.diagnosis.model_dump(mode="json")
             row.summary = draft.diagnosis.summary
-        row.silenced = silenced(silences, payload.labels_of(alert_view(row)), self.now)
+        row.silenced = is_held(row, silences, self.now)
         session.add(row)
         session.flush()
         self._remedy(session, rule, row)
@@ -241,7 +240,7 @@ class Scribe:
         row.value = news.value_s
         row.diagnosis, row.summary = news.diagnosis.model_dump(mode="json"), news.diagnosis.summary
         # One that was told of and is silenced since holds its news back like one that never was told of.
-        row.silenced = silenced(silences, payload.labels_of(alert_view(row)), self.now)
+        row.silenced = is_held(row, silences, self.now)
         session.add(row)
         session.flush()
         self._remedy(session, rule, row)

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from controlplane.alerts.channels.payload import labels_of
+from controlplane.alerts.channels.payload import labels_of, labels_told
 from controlplane.alerts.matching.label_match import matches
+from controlplane.alerts.tables import AlertRow
 from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
 
 
@@ -16,6 +17,11 @@ def active(silence: Silence, at: datetime) -> bool:
 def silenced(silences: Iterable[Silence], labels: Mapping[str, str], at: datetime) -> bool:
     """True when any silence that is active at `at` matches the labels."""
     return any(active(silence, at) and matches(silence, labels) for silence in silences)
+
+
+def is_held(row: AlertRow, silences: Iterable[Silence], at: datetime) -> bool:
+    """`silenced`, of an alert's row."""
+    return silenced(silences, labels_told(row.labels, row.rule, row.severity), at)
 
 
 def seen_at(alert: Alert, silences: Iterable[Silence], at: datetime) -> Alert:

@@ -35,7 +35,7 @@ def test_each_agent_gets_the_decision_and_none_is_left_out_after_a_kill(
             idle = idle_agents.measure(service, crowd, seconds=1.0, settle_s=0.0)
             (decided,) = decision_times.measure(service, crowd, repeats=1)
             (storm,) = reconnect_storm.measure(service, crowd, repeats=1)
-            revisions = {agent.engine.now.revision for agent in crowd.agents}
+            revisions = {agent.engine.current.revision for agent in crowd.agents}
     finally:
         service.close()
     assert (decided.missing, decided.untold, decided.phase) == (0, 0, RolloutPhase.PROMOTED)

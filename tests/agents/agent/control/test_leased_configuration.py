@@ -12,45 +12,31 @@ from hypothesis import strategies as st
 
 from agents.agent.control import configuration_file
 from agents.agent.control.applier import RETRY_S, Applier
-from agents.backends.base import EngineHealth, EngineUnreachable, Lost
+from agents.backends.base import EngineUnreachable
 from agents.host.boot_clock import BootTime
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import Conflict, TailwrightError
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.reports.opamp import LEASE_ENDED
+from tests.agents.instant_engine import InstantEngine
 
 LEASE_S = 60.0
 PROMOTED, CANARY = 3, 7
 
 
-class Engine:
-    """Runs what it is given at once; `errors` are raised first, one a try."""
-
-    name = "instant"
+class Engine(InstantEngine):
+    """`errors` are raised first, one a try."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.errors: list[TailwrightError] = []
-        self.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
         self.applied: list[int] = []
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         if self.errors:
             raise self.errors.pop(0)
-        self.current = EffectiveConfig(revision=revision, knobs=config.knobs())
         self.applied.append(revision)
-        return self.current
-
-    async def effective(self) -> EffectiveConfig:
-        return self.current
-
-    async def reset_cache(self) -> bool:
-        return True
-
-    async def lost(self) -> Lost | None:
-        return None
-
-    async def health(self) -> EngineHealth:
-        return EngineHealth(True)
+        return await super().apply(config, revision)
 
 
 class Node:
@@ -82,7 +68,7 @@ class Node:
         await self.kill()
         self.boots += 1
         self.now = BootTime(f"boot-{self.boots}", 5.0)
-        self.engine.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
+        self.engine.restart()
         await self.start()
 
     async def offered(self, revision: int, over: int | None = None) -> None:
