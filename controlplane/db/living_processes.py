@@ -1,9 +1,9 @@
 """Which processes over one database live: what one that died had begun, another goes on with at once.
 
 Guarantee: a process that has called `enter` and whose connection stands is among `numbers`, for everybody who asks
-after it did; one that was killed is not, from when PostgreSQL has seen its connection end (an advisory lock of its own,
-held by a connection of its own). Where a machine vanishes that takes as long as TCP takes: whoever asks has a lease's
-end, too. On SQLite nobody can tell (None), unless the asker knows that it is alone.
+after it did; one that has left is not, and one that was killed is not from when PostgreSQL has seen its connection end
+(an advisory lock of its own, held by a connection of its own). Where a machine vanishes that takes as long as TCP
+takes: whoever asks has a lease's end, too. On SQLite nobody can tell (None), unless the asker knows that it is alone.
 """
 
 import logging
@@ -65,6 +65,8 @@ class LivingProcesses:
 
     def leave(self) -> None:
         with self._lock:
+            if self._held is not None:
+                self._unlock(self._held)
             self._drop()
 
     def numbers(self, session: Session) -> frozenset[int] | None:
@@ -86,6 +88,15 @@ class LivingProcesses:
             connection.close()
             raise
         return connection
+
+    def _unlock(self, connection: Connection) -> None:
+        """At once: PostgreSQL sees that a connection has ended only a while after it was closed."""
+        try:
+            connection.execute(
+                text("SELECT pg_advisory_unlock(:class, :number)"), {"class": _CLASS, "number": self.number}
+            )
+        except SQLAlchemyError as error:
+            log.warning("others take this process for alive until its connection ends: %s", error)
 
     def _drop(self) -> None:
         held, self._held = self._held, None

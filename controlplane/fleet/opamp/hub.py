@@ -79,6 +79,7 @@ class AgentConnection:
     desired: machine.Mark | None = None
     heartbeat_s: int = throttling.OWN_S  # As its agent was last told.
     heard: Heard | None = None  # None: its next report is one for the database.
+    sequence_num: int | None = None  # Of the newest report that was taken from it: its row may not have it yet.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -149,6 +150,7 @@ class FleetHub:
         if heard is None or not heard.follows(report, self._looked_at, now, self._whole_s):
             return None
         connection.heard = self.beats.take(connection.id, heard, report, now)
+        connection.sequence_num = report.sequence_num
         return Reply(report.instance_uid)
 
     def poke(self) -> None:

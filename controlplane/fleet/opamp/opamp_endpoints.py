@@ -163,7 +163,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
                     return
                 continue
             heard, connection.heard = connection.heard, None
-            came = Came(connection.id, address_of(socket), None if heard is None else heard.sequence_num)
+            came = Came(connection.id, address_of(socket), connection.sequence_num)
             now = service.clock()
             work = partial(answer, service.database, connection.principal, report, now, service.fleet.terms, came)
             try:
@@ -176,6 +176,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             if answered.node is not None:
                 hub.left_out.note(answered.node, report.problems)
                 hub.hold(connection, answered.node)
+                connection.sequence_num = report.sequence_num
                 connection.heard = heard_of(answered.node, report, answered.reply, heard, now)
                 answered = replace(answered, reply=_paced(answered.reply, report, connection, hub))
             if not await _send(socket, connection, answered):

@@ -56,8 +56,8 @@ class Terms:
 
 @dataclass(frozen=True)
 class Came:
-    """How a report came in: the WebSocket's name (None: over HTTP), the address it came from, and the number of what it
-    has told since its node's row was written (`quiet_beats`)."""
+    """How a report came in: the WebSocket's name (None: over HTTP), the address it came from, and the number of the
+    newest report before it there, which its node's row may not have yet (`quiet_beats`)."""
 
     connection: str | None = None
     origin: str = "unknown"
@@ -96,8 +96,8 @@ def _answer(
     if row is None:
         return Answer(Reply(report.instance_uid, report_full_state=True))
     rotation.settle(session, principal, now)
-    told_since = came.sequence_num if row.connection == came.connection else None
-    last_num = row.sequence_num if told_since is None else told_since
+    known_num = came.sequence_num if row.connection == came.connection else None
+    last_num = row.sequence_num if known_num is None else known_num
     complete = report.description is not None or machine.in_sequence(
         row.instance_uid, last_num, report.instance_uid, report.sequence_num
     )

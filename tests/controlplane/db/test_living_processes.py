@@ -46,6 +46,18 @@ def test_one_whose_connection_broke_lives_again_when_it_enters_again(replicas: t
     assert lives(replicas[1], second, first)
 
 
+def test_one_whose_connection_broke_leaves_all_the_same(replicas: tuple[Database, Database]) -> None:
+    first, second = (LivingProcesses(one) for one in replicas)
+    first.enter()
+    with replicas[1].engine.connect() as connection:
+        ended = text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND objid = :n")
+        connection.execute(ended, {"n": first.number})
+    first.leave()
+    assert not lives(replicas[1], second, first)
+    first.enter()
+    assert lives(replicas[1], second, first)
+
+
 def test_on_sqlite_it_is_known_only_to_whoever_is_alone(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/t.db")
     with database.read_session() as session:

@@ -174,6 +174,25 @@ def test_over_a_websocket_beats_leave_the_database_alone(
         assert line.exchange(agent.full()).flags == 0
 
 
+def test_beats_that_are_not_yet_written_are_not_asked_for_again_when_an_offer_comes(
+    service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.parts.fleet.beats, "write", lambda _: None)
+    agent = make_agent(name, name)
+    with socket_wire(service.enrol(name, name)) as line:
+        line.exchange(agent.full())
+
+        def beats_quietly() -> bool:
+            first = service.admin.node(name).last_seen
+            line.exchange(agent.message())
+            return bool(service.admin.node(name).last_seen == first)
+
+        eventually(beats_quietly)
+        number = production(service, name, max_num_seqs=7)
+        assert line.receive().remote_config.config_hash.startswith(f"{number}:".encode())
+        assert line.exchange(agent.message()).flags == 0
+
+
 def test_a_node_that_was_taken_for_silent_says_that_it_is_there(
     service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any
 ) -> None:
