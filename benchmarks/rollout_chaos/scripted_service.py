@@ -20,7 +20,7 @@ from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import wire
 from controlplane.fleet.opamp.hub import EVENTS_A_MINUTE
-from controlplane.fleet.opamp.session import Answer, Came, Terms, answer, offer
+from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer, offers
 from controlplane.rollouts.controller import RolloutController, _Judged, _Snapshot
 from controlplane.rollouts.judging.arms import window_ceiling, window_floor
 from controlplane.rollouts.judging.judge import Judge
@@ -116,14 +116,14 @@ class ScriptedService:
 
     def redeliver(self, node: str, message: bytes) -> None:
         """A message that was on the way for long, or comes once more; nobody hears the answer."""
-        answer(self.database, _principal(node), wire.parse(message), self._wall(), self._terms, Came())
+        answer(self.database, Asked(_principal(node), wire.parse(message), self._wall(), Came()), self._terms)
 
     def exchange(self, node: str, message: bytes) -> tuple[bytes, bool]:
         """The answer, and whether what was said was taken in."""
         report = wire.parse(message)
-        came = Came(self._connections.get(node))
+        asked = Asked(_principal(node), report, self._wall(), Came(self._connections.get(node)))
         try:
-            answered = answer(self.database, _principal(node), report, self._wall(), self._terms, came)
+            answered = answer(self.database, asked, self._terms)
         except Exception:
             logging.getLogger(__name__).debug("a report of %s was not stored", node, exc_info=True)
             failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=5.0)
@@ -136,7 +136,7 @@ class ScriptedService:
         """What has to be sent to a connected agent whose configuration has changed; None: nothing."""
         if node not in self._told or self._connections.get(node) is None:
             return None  # It polls, or has said nothing yet.
-        pushed = offer(self.database, node, self._terms)
+        pushed = offers(self.database, [node], self._terms)[0]
         if pushed is None or pushed.desired == self._told[node]:
             return None
         self._told[node] = pushed.desired

@@ -190,6 +190,7 @@ def _server_on(
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
         ws_max_size=wire.MESSAGE_LIMIT_BYTES + 1,
+        ws_ping_interval=None,  # Peers that vanish are found by the system, those that hang by their heartbeats.
         server_header=False,
     )
     return Server(config, app, sockets, None if tls is None else settings.local_socket, ready)

@@ -9,6 +9,7 @@ import binascii
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from controlplane.auth import browser_sessions
 from controlplane.auth.principal import Principal, check_scope
@@ -63,8 +64,13 @@ async def principal_of(parts: AuthParts, request: Request, authorization: str | 
     if secret is not None:
         look = browser_sessions.authenticate_session
         return await asyncio.to_thread(look, parts.database, secret, parts.clock())
+    return await holder_of(parts, request, authorization)
+
+
+async def holder_of(parts: AuthParts, connection: HTTPConnection, authorization: str) -> Principal:
+    """Whose token it is, shown over this connection. Raises as `principal_of`."""
     principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
-    parts.node_certificates.check(principal, request.scope)
+    parts.node_certificates.check(principal, connection.scope)
     return principal
 
 

@@ -22,6 +22,7 @@ from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.selected_nodes import conditions
 from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.fleet.view import effective_of, node_view
+from controlplane.fleet.wishes import Wishes
 
 HTTP_SILENCE_S = 30.0
 """A node that speaks OpAMP over HTTP is gone after three missed heartbeats of 10 s."""
@@ -60,8 +61,8 @@ def nodes(
     if limit is not None:
         query = query.limit(limit)
     rows = session.exec(query).all()
-    known = _Wishes(session)
-    return [node_view(row, known.of(row)) for row in rows]
+    wishes = Wishes(session)
+    return [node_view(row, wishes.of(row)) for row in rows]
 
 
 def any_node(session: Session, *, read: bool = False) -> bool:
@@ -91,30 +92,7 @@ def pool_revision(session: Session, pool: str) -> int | None:
 
 def wish_of(session: Session, row: NodeRow) -> machine.Wish | None:
     """What this node should do."""
-    return _Wishes(session).of(row)
-
-
-class _Wishes:
-    """What many nodes should do, each pool and revision read once."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._pools: dict[str, int | None] = {}
-        self._revisions: dict[int, Revision] = {}
-
-    def of(self, row: NodeRow) -> machine.Wish | None:
-        if row.pool not in self._pools:
-            self._pools[row.pool] = pool_revision(self._session, row.pool)
-        mark = machine.mark(NodeRole(row.role), row.override_revision, self._pools[row.pool], row.cache_reset)
-        if mark is None:
-            return None
-        promoted = None if mark.promoted is None else self._revision(mark.promoted)
-        return machine.Wish(self._revision(mark.revision), mark.cache_reset, promoted)
-
-    def _revision(self, number: int) -> Revision:
-        if number not in self._revisions:
-            self._revisions[number] = revision(self._session, number)
-        return self._revisions[number]
+    return Wishes(session).of(row)
 
 
 # -- changing what should run ------------------------------------------------------------------------------------------
@@ -183,9 +161,9 @@ def _trial_row(session: Session, name: str) -> NodeRow:
     return row
 
 
-def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
+def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime, wishes: Wishes | None = None) -> None:
     """Set or clear `drift_since` by what the nodes should run and what they last said they run."""
-    known = _Wishes(session)
+    known = wishes or Wishes(session)
     for row in rows:
         wish = known.of(row)
         if wish is not None and machine.drifts(wish.revision, effective_of(row)):
@@ -195,11 +173,14 @@ def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> N
         session.add(row)
 
 
-def adopt(session: Session, row: NodeRow, now: datetime) -> None:
+def adopt(session: Session, row: NodeRow, now: datetime, wishes: Wishes) -> None:
     """Make what this serving node runs its pool's first revision, when the pool has none yet."""
-    effective, role = effective_of(row), NodeRole(row.role)
-    if effective is None or not machine.adoptable(role, pool_revision(session, row.pool), effective):
+    if wishes.production(row.pool) is not None:
         return
+    effective = effective_of(row)
+    if effective is None or not machine.adoptable(NodeRole(row.role), None, effective):
+        return
+    wishes.pool_changed(row.pool)
     # Only now the lock: two first nodes of a pool may report at the same time, and one of them is adopted.
     pool = session.get_one(PoolRow, row.pool, with_for_update=True, populate_existing=True)
     if pool.revision is not None:

@@ -1,17 +1,20 @@
 """uvicorn's WebSocket protocol, for which a text that is no UTF-8 is nothing of its own fault.
 
-Guarantee: such a message ends its connection with code 1007 (RFC 6455, section 8.1), is counted, and costs the log one
-line without a trace, none before the handshake is answered: whoever is not let in writes nothing into it.
+Guarantees: such a message ends its connection with code 1007 (RFC 6455, section 8.1), is counted, and costs the log one
+line without a trace, none before the handshake is answered: whoever is not let in writes nothing into it. A connection
+whose peer's machine has vanished ends (`vanished_peer`).
 """
 
 import asyncio
 import logging
+import socket
 from typing import Any, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from controlplane.contract.reports import vanished_peer
 from controlplane.serving.limits import Doorkeeper, Refused
 
 logger = logging.getLogger(__name__)
@@ -25,6 +28,11 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     def __init__(self, door: Doorkeeper, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
         super().__init__(config, server_state, app_state)
         self._door = door
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if (connection := transport.get_extra_info("socket")) is not None and connection.family != socket.AF_UNIX:
+            vanished_peer.detect(connection)
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):

@@ -92,6 +92,7 @@ FACES = {
         "tables",
         "view",
         "whole_fleet",
+        "wishes",
     },
     "controlplane/rollouts": {"approval", "careful_request", "checks", "controller", "decision", "endpoints", "facts"}
     | {"dry_rollout", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}

@@ -19,13 +19,20 @@ import httpx
 from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidHandshake,
+    InvalidStatus,
+    WebSocketException,
+)
 
 from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, news
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.bearer import bearer_token
 from controlplane.contract.clock import utc_now
+from controlplane.contract.reports import vanished_peer
 from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S, new_instance_uid
 from controlplane.contract.retry import retry_after_s
@@ -36,6 +43,8 @@ PATH = "/v1/opamp"
 HEADER = b"\x00"
 """The varint before each WebSocket message, always zero (OpAMP, "WebSocket Message Format")."""
 WEBSOCKET_RETRY_S = 60.0
+UNANSWERED_S = 60.0
+"""A service that has answered nothing for so long, though it was told something, hangs: another connection is tried."""
 LARGEST_MESSAGE_BYTES = 4 * 2**20
 
 
@@ -125,8 +134,10 @@ class OpampClient:
             compression=None,
             ssl=self._tls,
             proxy=self._proxy,
+            ping_interval=None,  # Each message is answered, and a machine that vanishes is found by the system.
         ) as connection:
             self.transport = "websocket"
+            vanished_peer.detect(connection.transport.get_extra_info("socket"))
             self._full = True
             receiving = asyncio.create_task(self._receive(connection))
             try:
@@ -140,7 +151,15 @@ class OpampClient:
                     await connection.send(HEADER + self._builder.disconnect().SerializeToString())
 
     async def _receive(self, connection: ClientConnection) -> None:
-        async for message in connection:
+        while True:
+            try:
+                async with asyncio.timeout(self._heartbeat_s + UNANSWERED_S):
+                    message = await connection.recv()
+            except TimeoutError:
+                log.warning("the OpAMP connection is given up: nothing was answered for %g s", UNANSWERED_S)
+                return
+            except ConnectionClosedOK:
+                return
             if not isinstance(message, bytes) or message[:1] != HEADER:
                 log.error("an OpAMP message without its header was passed over")
                 continue

@@ -10,16 +10,15 @@ from dataclasses import replace
 from controlplane.alerts.windows.pool_record import Move
 from controlplane.contract.bodies.ledger import LedgerEntry
 
-DOMAIN = "node"
 KIND = "node.engine_version"
 
 
 def version_moves(entries: Iterable[LedgerEntry]) -> dict[str, list[Move]]:
-    """By pool, oldest first. entries: of the domain `node`, oldest first."""
+    """By pool, oldest first. entries: of `KIND`, oldest first."""
     found: dict[str, list[Move]] = {}
     for entry in entries:
         pool, version = str(entry.evidence.get("pool") or ""), str(entry.evidence.get("version") or "")
-        if entry.kind != KIND or not pool or not version:
+        if not pool or not version:
             continue
         moves, at_s = found.setdefault(pool, []), entry.time.timestamp()
         if moves and moves[-1].engine == version:

@@ -180,7 +180,7 @@ def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[
         span = (row.started_at.timestamp() - WINDOW_S, until_s)
         alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
     changes = changes_of(ledger.since(session, DOMAIN, since), metrics)
-    versions = version_moves(ledger.since(session, engine_versions.DOMAIN, since))
+    versions = version_moves(ledger.since(session, engine_versions.KIND, since))
     found = {}
     for pool in {*alerts, *changes, *versions}:
         one, newer = changes.get(pool, Deliberate()), versions.get(pool, [])

@@ -1,8 +1,9 @@
 """The fleet's hub: wakes the WebSocket of every agent whose desired configuration has changed.
 
 Guarantees: `poke` may be called from any thread, at any time, and is cheap; a change committed by this process is
-looked at at once, one committed by another replica within `recheck_s`; the connection of a token that was revoked or
-has expired is closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one
+looked at at once, one committed by another replica within `recheck_s`, of a fleet so large that looking would take more
+than `LOOKING_SHARE` of the time later, but within `LONGEST_PAUSE_S`; the connection of a token that was revoked or has
+expired is closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one
 that has said nothing yet. Databases are read in worker threads, never on the event loop.
 """
 
@@ -10,10 +11,11 @@ import asyncio
 import logging
 import random
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -36,10 +38,11 @@ from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
-from controlplane.fleet.opamp.session import Terms
+from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers, offers
 from controlplane.fleet.opamp.wire import AgentReport, Reply
 from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.serving.joint_work import JointWork
 from controlplane.serving.limits import Doorkeeper, Refused
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,9 @@ ENROLMENTS_A_MINUTE = 120
 """By one token from one address."""
 WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
+LOOKING_SHARE, LONGEST_PAUSE_S = 0.02, 4.0
+TOKENS_ENDED_S = 60.0
+"""How long before the last look a token's end may lie that it did not see: replicas' clocks differ."""
 
 
 class Close(Enum):
@@ -112,6 +118,10 @@ class FleetHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
+        # SQLite has one writer at a time.
+        at_a_time = 1 if database.is_sqlite else WORKERS // 2
+        self.reports = JointWork(self._answers, self.workers, workers=at_a_time)
+        self.offers = JointWork(self._offers, self.workers)
         self._chance = random.Random()
         self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days, lease_s)
         self.enrolments = Pace(ENROLMENTS_A_MINUTE)
@@ -130,8 +140,7 @@ class FleetHub:
 
     def come_again_s(self) -> float | None:
         """When an agent that comes anew is to come again, for too many wait; None: it is served."""
-        waiting = self.workers.statistics().tasks_waiting
-        later_s = throttling.come_again_s(waiting, self._chance.random())
+        later_s = throttling.come_again_s(self.reports.waiting, self._chance.random())
         if later_s is not None:
             self.door.refuse(Refused.OPAMP_BUSY)
         return later_s
@@ -197,17 +206,19 @@ class FleetHub:
             del self._holding[node]
 
     async def run(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop, pause_s = asyncio.get_running_loop(), self._recheck_s
         try:
             while True:
-                with anyio.move_on_after(self._recheck_s):
+                with anyio.move_on_after(pause_s):
                     await self._poked.wait()
                 self._poked.clear()
+                began_s = self._loop.time()
                 try:
                     await self._look()
                 except Exception:
                     # The next round tries again; agents keep what they run meanwhile.
                     logger.exception("the fleet hub could not read the desired state")
+                pause_s = max(self._recheck_s, min((self._loop.time() - began_s) / LOOKING_SHARE, LONGEST_PAUSE_S))
         finally:
             self._loop = None
 
@@ -226,16 +237,22 @@ class FleetHub:
         found, over = await to_thread.run_sync(self._read, limiter=self.workers)
         self._looked_at = began
         for connection, node in waiting:
-            if node is not None and (node not in found or found[node].connection != connection.id):
+            known = None if node is None else found.get(node)
+            if node is not None and (known is None or known.connection != connection.id):
                 connection.heard = None  # Its row no longer says that it is here: its next report is to say so.
-            refused = over.get(connection.principal.token_id)
-            if refused is not None:
+            if over and (refused := over.get(connection.principal.token_id)) is not None:
                 connection.refused = refused
                 self._end(connection, Close.GOING_AWAY)
-            elif node in found and found[node].connection not in own:
+            elif known is not None and known.connection not in own:
                 self._replace(connection)
-            elif connection.node in found and found[connection.node].desired != connection.desired:
+            elif known is not None and known.desired != connection.desired:
                 connection.wake.set()
+
+    def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
+        return answers(self._database, asked, self.terms)
+
+    def _offers(self, nodes: Sequence[str]) -> Sequence[Answer | None]:
+        return offers(self._database, nodes, self.terms)
 
     def _replace(self, connection: AgentConnection) -> None:
         if connection.ended is None:
@@ -247,19 +264,20 @@ class FleetHub:
         connection.wake.set()
 
     def _read(self) -> tuple[dict[str, "_Found"], dict[int | None, Unauthenticated]]:
-        """What is known of nodes by name, and of tokens that have ended why they are refused."""
+        """What is known of nodes by name, and of tokens that have ended since the last look why they are refused."""
+        marks: dict[tuple[str, int | None, int | None, int], machine.Mark | None] = {}
+        nodes = {}
         with self._database.read_session() as session:
-            rows = session.execute(
-                select(NodeRow.node, NodeRow.connection, NodeRow.role)
-                .add_columns(col(NodeRow.override_revision), col(PoolRow.revision), col(NodeRow.cache_reset))
-                .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
-            )
-            nodes = {
-                node: _Found(holder, machine.mark(NodeRole(role), override, pool, resets))
-                for node, holder, role, override, pool, resets in rows
-            }
-            held = {connection.principal.token_id for connection in list(self._connections)}
-            ended = select(TokenRow).where(~tokens.lives(self._clock()), col(TokenRow.id).in_(held))
+            for node, holder, *wanted in session.execute(_NODES):
+                key = tuple(wanted)  # Most nodes of a pool want the same.
+                if key not in marks:
+                    role, override, pool, resets = key
+                    marks[key] = machine.mark(NodeRole(role), override, pool, resets)
+                nodes[node] = _Found(holder, marks[key])
+            ended = select(TokenRow).where(~tokens.lives(self._clock()))
+            if self._looked_at is not None:
+                since = self._looked_at - timedelta(seconds=TOKENS_ENDED_S)
+                ended = ended.where((col(TokenRow.revoked_at) >= since) | (col(TokenRow.expires_at) >= since))
             return nodes, {row.id: _refusal(row) for row in session.exec(ended)}
 
 
@@ -267,8 +285,14 @@ def _refusal(ended: TokenRow) -> Unauthenticated:
     return TokenExpired("this token has expired") if ended.revoked_at is None else Unauthenticated("it is revoked")
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+_NODES = (
+    select(NodeRow.node, NodeRow.connection, NodeRow.role)
+    .add_columns(col(NodeRow.override_revision), col(PoolRow.revision), col(NodeRow.cache_reset))
+    .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
+)
+
+
+class _Found(NamedTuple):
     """The WebSocket that holds a node (None: none, or over HTTP), and the mark of its wish (None: there is none)."""
 
     connection: str | None

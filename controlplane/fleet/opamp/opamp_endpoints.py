@@ -5,21 +5,19 @@ Over HTTP an agent polls; over WebSocket the service pushes a changed configurat
 
 import logging
 from dataclasses import replace
-from functools import partial
 
 import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.websockets import WebSocketDisconnect
 
 from controlplane.auth import AgentAccess
-from controlplane.auth.principal import authenticate, check_scope
+from controlplane.auth.guard import holder_of
+from controlplane.auth.principal import check_scope
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
+from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unsupported
 from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.db.database import Database
 from controlplane.db.request_parts import address_of
@@ -27,7 +25,7 @@ from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import wire
 from controlplane.fleet.opamp.hub import AgentConnection, Close, Fleet, FleetHub, FleetParts
 from controlplane.fleet.opamp.quiet_beats import heard_of
-from controlplane.fleet.opamp.session import Answer, Came, answer, offer
+from controlplane.fleet.opamp.session import Answer, Asked, Came
 from controlplane.serving.limits import Refused
 
 logger = logging.getLogger(__name__)
@@ -59,9 +57,8 @@ async def opamp_http(request: Request, principal: AgentAccess, service: Fleet) -
     report = wire.parse(message)
     if report.description is not None and (later_s := service.fleet.come_again_s()) is not None:
         return OpampAnswer(wire.encode(_later(report, later_s)).SerializeToString())
-    terms, came = service.fleet.terms, Came(origin=address_of(request))
-    work = partial(answer, service.database, principal, report, service.clock(), terms, came)
-    answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
+    asked = Asked(principal, report, service.clock(), Came(origin=address_of(request)))
+    answered = await service.fleet.reports.do(asked)
     if answered.node is not None:
         service.fleet.left_out.note(answered.node, report.problems)
     if answered.rival_of is not None:
@@ -83,18 +80,12 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     """The same exchange for as long as the connection holds; a changed configuration is pushed."""
     hub, database = service.fleet, service.database
     try:
-        principal = await to_thread.run_sync(
-            authenticate, database, socket.headers.get("Authorization"), service.clock()
-        )
+        principal = await holder_of(service, socket, socket.headers.get("Authorization", ""))
+        service.token_uses.note(principal.token_id, principal.node)
         check_scope(principal, Scope.AGENT)
-        service.node_certificates.check(principal, socket.scope)
     except TailwrightError as error:
         service.turned_away.note(socket, error)
         await _deny(socket, error)
-        return
-    except (OperationalError, PoolTimeout):
-        logger.exception("an agent could not be let in")
-        await _deny(socket, Unavailable("the database is not available, try again"))
         return
     await socket.accept()
     connection = hub.join(principal)
@@ -165,9 +156,8 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             heard, connection.heard = connection.heard, None
             came = Came(connection.id, address_of(socket), connection.sequence_num)
             now = service.clock()
-            work = partial(answer, service.database, connection.principal, report, now, service.fleet.terms, came)
             try:
-                answered = await to_thread.run_sync(work, limiter=hub.workers)
+                answered = await hub.reports.do(Asked(connection.principal, report, now, came))
             except Exception:
                 # The database is not there: the agent is told when to try again, and keeps its configuration.
                 logger.exception("an OpAMP report could not be stored")
@@ -199,7 +189,7 @@ def _later(report: wire.AgentReport, later_s: float) -> wire.Reply:
 
 async def _push(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
     """Send the desired configuration whenever the hub says that it has changed."""
-    hub, database = service.fleet, service.database
+    hub = service.fleet
     while True:
         await connection.wake.wait()
         connection.wake = anyio.Event()
@@ -210,7 +200,7 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
             continue
         async with connection.turn:
             try:
-                pushed = await to_thread.run_sync(offer, database, connection.node, hub.terms, limiter=hub.workers)
+                pushed = await hub.offers.do(connection.node)
             except Exception:
                 logger.exception("a configuration could not be pushed to node %s", connection.node)
                 continue

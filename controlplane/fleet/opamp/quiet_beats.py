@@ -18,7 +18,7 @@ from controlplane.db.database import Database
 from controlplane.fleet.opamp.wire import AgentReport, Health, Reply
 from controlplane.fleet.tables import NodeRow
 
-FRESH_S = 5.0
+FRESH_S = 10.0
 WHOLE_S = 3600.0
 
 

@@ -1,4 +1,4 @@
-"""One OpAMP exchange: a report is taken into the registry and answered, in one transaction.
+"""OpAMP exchanges: reports are taken into the registry and answered, those that come together in one transaction.
 
 Guarantees: what the answer says (offer or none) is what the committed state says; an agent's token speaks for its own
 node only; a report of another node changes nothing; pool and role are those that the node was enrolled with, whatever
@@ -6,14 +6,18 @@ its agent says. Of two agents that speak for one node the one that began last is
 counts as a claim while that one is there.
 """
 
+import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
+from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.metrics import POOL
@@ -27,6 +31,9 @@ from controlplane.fleet.opamp import rotation
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.view import acknowledged_of, effective_of
+from controlplane.fleet.wishes import Wishes
+
+logger = logging.getLogger(__name__)
 
 CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
 """The ledger's kinds of what became of a configuration on a node; alerts read them."""
@@ -64,24 +71,70 @@ class Came:
     sequence_num: int | None = None
 
 
-def answer(
-    database: Database, principal: Principal, report: AgentReport, now: datetime, terms: Terms, came: Came
-) -> Answer:
+@dataclass(frozen=True)
+class Asked:
+    """A report, whose it is, and when and how it came."""
+
+    principal: Principal
+    report: AgentReport
+    now: datetime
+    came: Came
+
+
+def answer(database: Database, asked: Asked, terms: Terms) -> Answer:
     """Take one report in and answer it."""
     with database.session() as session:
-        return _answer(session, principal, report, now, terms, came)
+        return _answer(session, asked, terms, Wishes(session))
 
 
-def offer(database: Database, node: str, terms: Terms) -> Answer | None:
-    """What has to be pushed to a connected node by itself; None when the node is gone."""
+def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[Answer | Exception]:
+    """Take reports in and answer each, in one transaction. Where one of them cannot be taken in, each is by itself."""
+    if len(asked) > 1:
+        try:
+            with database.session() as session:
+                _kept = _read_ahead(session, asked)
+                wishes = Wishes(session)
+                return [_answer(session, one, terms, wishes) for one in asked]
+        except DBAPIError as error:
+            if not isinstance(error, DataError | IntegrityError):
+                return [error] * len(asked)  # The database is not there: one wait for it is enough.
+        except Exception:
+            logger.exception("%d OpAMP reports cannot be taken in together: each is by itself", len(asked))
+    return [_alone(database, one, terms) for one in asked]
+
+
+def _alone(database: Database, asked: Asked, terms: Terms) -> Answer | Exception:
+    try:
+        return answer(database, asked, terms)
+    except Exception as error:  # noqa: BLE001 - it is the answer to whoever asked.
+        return error
+
+
+def _read_ahead(session: Session, asked: Sequence[Asked]) -> list[Any]:
+    """The rows that these reports are of, in a few statements; the session has them for as long as they are held.
+
+    Nodes are locked by rising name, as all who change several of them do: nobody waits for another in a circle.
+    """
+    nodes = {one.report.description.node if one.report.description else one.principal.node for one in asked} - {None}
+    tokens = {one.principal.token_id for one in asked} - {None}
+    rows = select(NodeRow).where(col(NodeRow.node).in_(nodes)).order_by(col(NodeRow.node)).with_for_update()
+    return [*session.exec(rows), *session.exec(select(TokenRow).where(col(TokenRow.id).in_(tokens)))]
+
+
+def offers(database: Database, nodes: Sequence[str], terms: Terms) -> list[Answer | None]:
+    """What has to be pushed to each of these connected nodes by itself; None where the node is gone."""
     with database.read_session() as session:
-        row = session.get(NodeRow, node)
-        return None if row is None or row.instance_uid is None else _reply(session, row, terms)
+        rows = {row.node: row for row in session.exec(select(NodeRow).where(col(NodeRow.node).in_(nodes)))}
+        wishes = Wishes(session)
+        return [_offer(rows.get(node), wishes, terms) for node in nodes]
 
 
-def _answer(
-    session: Session, principal: Principal, report: AgentReport, now: datetime, terms: Terms, came: Came
-) -> Answer:
+def _offer(row: NodeRow | None, wishes: Wishes, terms: Terms) -> Answer | None:
+    return None if row is None or row.instance_uid is None else _reply(row, wishes, terms)
+
+
+def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes) -> Answer:
+    principal, report, now, came = asked.principal, asked.report, asked.now, asked.came
     reply = Reply(report.instance_uid)
     if report.description is not None:
         problem = _identity_problem(principal, report.description)
@@ -104,11 +157,11 @@ def _answer(
     _take_in(session, row, report, now, terms, came)
     problems = [*report.problems, *_moves(principal, row, report.description)]
     try:
-        fleet.adopt(session, row, now)
+        fleet.adopt(session, row, now, wishes)
     except BadRequest as error:
         problems.append(f"effective_config.{error.message}")
-    fleet.refresh_drift(session, [row], now)
-    answered = _reply(session, row, terms)
+    fleet.refresh_drift(session, [row], now, wishes)
+    answered = _reply(row, wishes, terms)
     due = report.takes_connection_settings and not report.disconnecting
     reply = replace(
         answered.reply,
@@ -210,7 +263,6 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
     if report.config is not None:
         _acknowledge(session, row, report.config, now, terms)
     session.add(row)
-    session.flush()
 
 
 def _engine(session: Session, row: NodeRow, said: machine.Engine, now: datetime, terms: Terms) -> None:
@@ -272,9 +324,9 @@ def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[st
     }
 
 
-def _reply(session: Session, row: NodeRow, terms: Terms) -> Answer:
+def _reply(row: NodeRow, wishes: Wishes, terms: Terms) -> Answer:
     assert row.instance_uid is not None
-    wish = fleet.wish_of(session, row)
+    wish = wishes.of(row)
     due = machine.must_offer(wish, acknowledged_of(row), effective_of(row))
     reply = Reply(row.instance_uid, offer=wish if due else None, lease_s=terms.lease_s)
     return Answer(reply, row.node, None if wish is None else wish.mark)

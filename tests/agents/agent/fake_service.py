@@ -60,6 +60,7 @@ class FakeService:
         self.windows: set[tuple[int, int]] = set()
         self.spans: dict[str, Any] = {}
         self.websocket_open = True
+        self.hangs = False  # What comes over a WebSocket is taken, and not answered.
         self.replaced = False  # Another agent of the node has come: each connection is closed after its first message.
         self.agents: list[opamp_pb2.AgentToServer] = []
         self.transports: list[str] = []
@@ -195,7 +196,10 @@ class FakeService:
             while True:
                 frame = await socket.receive_bytes()
                 assert frame[:1] == b"\x00"
-                await socket.send_bytes(b"\x00" + self._take(frame[1:], "websocket").SerializeToString())
+                answer = self._take(frame[1:], "websocket")
+                if self.hangs:
+                    continue
+                await socket.send_bytes(b"\x00" + answer.SerializeToString())
                 if self.replaced:
                     await socket.close(REPLACED_CODE, "a newer connection speaks for this node")
                     return

@@ -13,11 +13,11 @@ from sqlalchemy.exc import OperationalError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from controlplane.auth import token_cache
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, TrialConfig
 from controlplane.contract.knobs import EngineConfig
 from controlplane.fleet import store as fleet
-from controlplane.fleet.opamp import opamp_endpoints
 from controlplane.serving.limits import Refused
 
 REPORT_FULL_STATE = 1
@@ -312,10 +312,13 @@ def test_a_database_that_is_away_is_a_503_on_the_socket_too(service: Any, monkey
     def away(*_: Any) -> None:
         raise OperationalError("SELECT", {}, Exception("gone"))
 
-    monkeypatch.setattr(opamp_endpoints, "authenticate", away)
+    monkeypatch.setattr(token_cache, "authenticate_all", away)
+    service.parts.tokens._lookups.clear()
     with pytest.raises(InvalidStatus) as refused:
-        with connect(service.url.replace("http", "ws") + "/v1/opamp"):
+        headers = {"Authorization": "Bearer tailwright_never_asked_for"}
+        with connect(service.url.replace("http", "ws") + "/v1/opamp", additional_headers=headers):
             pass
+    service.parts.tokens._lookups.clear()
     assert refused.value.response.status_code == 503
     assert json.loads(refused.value.response.body or b"")["error"]["code"] == "unavailable"
 

@@ -17,7 +17,7 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
-from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot, Sources
 from controlplane.contract.bodies.alerts import ConfigFailedCondition
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
@@ -64,14 +64,17 @@ class ConfigFailed(Kind[ConfigFailedCondition]):
     condition = ConfigFailedCondition
     scope = Scope.FLEET
     dry_run_step_s = None
-    _history = ConfigHistory()
+
+    def __init__(self, sources: Sources) -> None:
+        super().__init__(sources)
+        self._failed, self._applied = ledger.Recent(CONFIG_FAILED), ledger.Recent(CONFIG_APPLIED)
+        self._history = ConfigHistory()
 
     def read(self, session: Session, conditions: Sequence[ConfigFailedCondition], now: datetime) -> None:
         """What the ledger says of configurations, as far back as a rule may want it."""
         if conditions:
             start = now - timedelta(seconds=max(condition.hold_s for condition in conditions) + LOOK_BACK_S)
-            failed, applied = (ledger.since(session, kind, start) for kind in (CONFIG_FAILED, CONFIG_APPLIED))
-            self._history = history_of(failed, applied)
+            self._history = history_of(self._failed.since(session, start), self._applied.since(session, start))
 
     def judge(self, job: Job[ConfigFailedCondition], seen: Snapshot, end: datetime) -> Findings:
         failed = {failure.node for failure in self._history.failures}

@@ -216,6 +216,24 @@ def test_a_lease_is_renewed_before_it_ends(served_service: ServedApp, service: F
     asyncio.run(run())
 
 
+def test_a_service_that_answers_nothing_is_connected_to_anew(
+    served_service: ServedApp, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opamp_client, "UNANSWERED_S", 0.2)
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(service.agents) >= 2)
+            service.hangs = True
+            before = len(service.agents)
+            await until(lambda: any(message.HasField("agent_description") for message in service.agents[before:]))
+            service.hangs = False
+            await until(lambda: service.transports[-1] == "websocket" and len(service.agents) > before + 4)
+
+    asyncio.run(run())
+    assert "http" not in service.transports
+
+
 def test_the_full_state_is_sent_when_asked_for(served_service: ServedApp, service: FakeService, tmp_path: Path) -> None:
     async def run() -> None:
         async with connected(served_service, service, tmp_path):

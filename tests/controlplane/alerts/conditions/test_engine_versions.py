@@ -9,12 +9,12 @@ from controlplane.contract.bodies.ledger import LedgerEntry
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def entry(number: int, second: float, version: str, pool: str = "main", kind: str = KIND) -> LedgerEntry:
+def entry(number: int, second: float, version: str, pool: str = "main") -> LedgerEntry:
     return LedgerEntry(
         id=number,
         time=START + timedelta(seconds=second),
         actor="agent a",
-        kind=kind,
+        kind=KIND,
         subject="node/a",
         message="",
         evidence={"pool": pool, "version": version},
@@ -28,7 +28,5 @@ def test_a_version_that_goes_from_node_to_node_is_one_move_at_the_latest() -> No
     assert found["other"] == [Move(-3, began_s + 90, None, "e 2")]
 
 
-def test_restarts_and_entries_that_name_no_pool_or_version_move_nothing() -> None:
-    assert (
-        version_moves([entry(1, 0, "e 2", kind="node.engine_restarted"), entry(2, 0, ""), entry(3, 0, "e", "")]) == {}
-    )
+def test_entries_that_name_no_pool_or_version_move_nothing() -> None:
+    assert version_moves([entry(2, 0, ""), entry(3, 0, "e", "")]) == {}

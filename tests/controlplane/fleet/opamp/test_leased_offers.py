@@ -61,8 +61,8 @@ class Pool:
             effective=EffectiveConfig(revision=runs, knobs={}) if runs else None,
             config=config,
         )
-        came = opamp.Came()
-        return opamp.answer(self.database, self.principals[node], report, NOW, TERMS, came).reply
+        asked = opamp.Asked(self.principals[node], report, NOW, opamp.Came())
+        return opamp.answer(self.database, asked, TERMS).reply
 
 
 @pytest.fixture

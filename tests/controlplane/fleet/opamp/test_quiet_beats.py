@@ -12,7 +12,7 @@ from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
-from controlplane.fleet.opamp import opamp_endpoints, quiet_beats
+from controlplane.fleet.opamp import quiet_beats
 from controlplane.fleet.opamp.quiet_beats import FRESH_S, WHOLE_S, Heard, QuietBeats, heard_of
 from controlplane.fleet.opamp.wire import AgentReport, Description, Health, Reply
 from controlplane.fleet.tables import NodeRow
@@ -139,8 +139,8 @@ def test_over_a_websocket_beats_leave_the_database_alone(
     service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    answer = opamp_endpoints.answer
-    monkeypatch.setattr(opamp_endpoints, "answer", lambda *given: asked.append(given) or answer(*given))
+    do = service.parts.fleet.reports.do
+    monkeypatch.setattr(service.parts.fleet.reports, "do", lambda one: asked.append(one) or do(one))
     agent = make_agent(name, name)
     with socket_wire(service.enrol(name, name)) as line:
         told = line.exchange(agent.full({"max_num_seqs": 16})).remote_config
