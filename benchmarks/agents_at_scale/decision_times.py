@@ -26,13 +26,14 @@ _FIRST_SEQS = 40
 @dataclass(frozen=True)
 class Decided:
     """One decision. asked_s: the API's answer; got_s, in_force_s: each agent's; missing: agents that had it not in
-    force in time; untold: nodes of which the service does not say so."""
+    force in time; untold: nodes of which the service does not say so; messages: that the agents sent meanwhile."""
 
     asked_s: float
     got_s: list[float]
     in_force_s: list[float]
     missing: int
     untold: int
+    messages: int
     phase: RolloutPhase
     spent: Spent
 
@@ -53,11 +54,11 @@ def _decide(service: Service, crowd: Crowd, seqs: int) -> Decided:
     number = service.client.create_config(RevisionCreate(knobs={"max_num_seqs": seqs})).number
     crowd.follow(number)
     wanted = RolloutCreate(pool=POOL, revision=number, emergency=True, reason="benchmark")
-    meter, began = Meter(service), time.monotonic()
+    meter, sent, began = Meter(service), crowd.sent(), time.monotonic()
     begun = service.client.create_rollout(wanted)
     asked_s = time.monotonic() - began
     crowd.within(lambda: all(agent.followed.in_force_s is not None for agent in crowd.agents), _IN_FORCE_LIMIT_S)
-    spent = meter.spent()
+    spent, messages = meter.spent(), crowd.sent() - sent
     got = [agent.followed.offered_s - began for agent in crowd.agents if agent.followed.offered_s is not None]
     in_force = [agent.followed.in_force_s - began for agent in crowd.agents if agent.followed.in_force_s is not None]
     said = [
@@ -67,7 +68,7 @@ def _decide(service: Service, crowd: Crowd, seqs: int) -> Decided:
     count = len(crowd.agents)
     phase = _ended(service, begun.id)
     progress(f"decision: revision {number} in force on {len(in_force)} of {count}")
-    return Decided(asked_s, got, in_force, count - len(in_force), count - sum(said), phase, spent)
+    return Decided(asked_s, got, in_force, count - len(in_force), count - sum(said), messages, phase, spent)
 
 
 def _ended(service: Service, rollout_id: int) -> RolloutPhase:
@@ -92,7 +93,8 @@ def tell(found: list[Decided], agents: int) -> bool:
     ]
     table([*head, "not in time", "GET /api/v1/nodes says otherwise", "rollout"], rows)
     for place, one in enumerate(found, 1):
-        note(f"- {place}: {one.spent}; per agent {1000 * one.spent.service_s / agents:.2f} ms of the service's")
+        each = f"{1000 * one.spent.service_s / agents:.2f} ms of the service's and {one.messages / agents:.1f} messages"
+        note(f"- {place}: {one.spent}; per agent {each}")
     reached = all(one.holds for one in found)
     note(f"\nGoal: p99 at most {GOAL_S:g} s each time: **{'reached' if reached else 'NOT reached'}**.")
     return reached

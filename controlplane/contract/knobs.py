@@ -239,8 +239,16 @@ def difference(
     return {
         name: (wanted[name], runs.get(name))
         for name in sorted(wanted)
-        if (unreported or name in runs) and canonical_json(wanted[name]) != canonical_json(runs.get(name))
+        if (unreported or name in runs) and not _is_same(wanted[name], runs.get(name))
     }
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    if type(one) is type(other) and isinstance(one, int | str):
+        return bool(one == other)  # As their JSON is, and many times faster.
+    return canonical_json(one) == canonical_json(other)
 
 
 def largest(value: Any) -> int:

@@ -32,6 +32,8 @@ SOCKET_SILENCE_S = 90.0
 
 
 EVERY_NODE = Selector()
+MOST_NAMED = 5_000
+"""Names in one statement: databases take some ten thousands."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -84,6 +86,15 @@ def row_of(session: Session, name: str) -> NodeRow:
     return row
 
 
+def _rows_of(session: Session, names: Sequence[str]) -> list[NodeRow]:
+    """In this order. Raises `NotFound`."""
+    found: dict[str, NodeRow] = {}
+    for begin in range(0, len(names), MOST_NAMED):
+        some = col(NodeRow.node).in_(names[begin : begin + MOST_NAMED])
+        found |= {row.node: row for row in session.exec(select(NodeRow).where(some).order_by(col(NodeRow.node)))}
+    return [found.get(name) or row_of(session, name) for name in names]
+
+
 def pool_revision(session: Session, pool: str) -> int | None:
     """The revision in production in this pool; None when none is known yet, or when there is no such pool."""
     row = session.get(PoolRow, pool)
@@ -122,7 +133,7 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
     """
     if number is not None:
         revision(session, number)
-    rows = [row_of(session, name) for name in node_names]
+    rows = _rows_of(session, node_names)
     for row in rows:
         row.override_revision = number
         session.add(row)

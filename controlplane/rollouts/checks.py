@@ -7,7 +7,7 @@ from sqlmodel import Session
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.knob_schema import HISTOGRAMS, MOST_LEVELS
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.label_selector import parsed
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
@@ -21,8 +21,11 @@ MOST_SHOWN = 8
 """Labels, and values of one, that an error shows."""
 
 
-def check_rollout(session: Session, spec: RolloutCreate, *, again: bool = False) -> None:
-    """Raises `BadRequest` or `Conflict` for the first wrong field. again: its labels were looked at before."""
+def check_rollout(
+    session: Session, spec: RolloutCreate, serving: Sequence[NodeView], *, again: bool = False
+) -> list[NodeView]:
+    """Those of the pool's serving nodes that may be told another revision. Raises `BadRequest` or `Conflict` for the
+    first wrong field. again: its labels were looked at before."""
     check_judged_by(spec)
     if spec.max_judge_s < spec.min_judge_s:
         raise BadRequest(
@@ -36,13 +39,14 @@ def check_rollout(session: Session, spec: RolloutCreate, *, again: bool = False)
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")
     revision = known_revision(session, spec.revision)
-    if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
+    if not serving:
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
-    tellable = policies.tellable(session, spec.pool)
+    tellable = policies.not_pinned(session, spec.pool, serving)
     if not again:
         check_chosen(spec, tellable)
     check_differs(session, spec)
     refuse_unfit(spec, revision, tellable)
+    return tellable
 
 
 def check_chosen(spec: RolloutCreate, nodes: Sequence[NodeView]) -> None:

@@ -119,7 +119,7 @@ class RolloutController:
             facts = _facts(fresh, judged, now)
             decision = machine.advance(state_of(fresh.row), facts, now)
             if decision is not None:
-                store.carry_out(session, fresh.row, decision, actor=ledger.SERVICE, now=now)
+                store.carry_out(session, fresh.row, decision, fresh.views, actor=ledger.SERVICE, now=now)
             elif machine.asks(state_of(fresh.row), facts, now):
                 calls.ask(session, fresh.row, facts.gate.unasked, now)
         return decision is not None
@@ -206,8 +206,7 @@ class RolloutController:
 
     def _arms(self, seen: _Snapshot) -> tuple[Arm, Arm]:
         beside, told = self._nodes(seen)
-        told_views = [view for view in seen.views if view.node in told]
-        beside_views = [view for view in seen.views if view.node in beside]
+        told_views, beside_views = _of(seen.views, told), _of(seen.views, beside)
         control = frozenset(seen.row.control_labels) | frozenset(labels(beside_views, seen.previous))
         return Arm(beside, control), Arm(told, frozenset(labels(told_views, seen.new)))
 
@@ -223,6 +222,11 @@ def _snapshot(session: Session, rollout_id: int, now: datetime, *, lock: bool = 
         previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
     )
+
+
+def _of(views: Sequence[NodeView], nodes: Sequence[str]) -> list[NodeView]:
+    wanted = frozenset(nodes)
+    return [view for view in views if view.node in wanted]
 
 
 def _is_watched(row: RolloutRow) -> bool:
@@ -241,7 +245,7 @@ def _watch(seen: _Snapshot, now: datetime) -> bool:
     blind = gap_s > BLIND_S
     before = {} if blind else row.lost_since
     watched = _is_watched(row)
-    canary = [view for view in seen.views if watched and view.node in row.told_nodes]
+    canary = _of(seen.views, row.told_nodes) if watched else []
     lost = {view.node: before.get(view.node, now.isoformat()) for view in canary if _is_lost(view, seen.new)}
     if lost == row.lost_since and gap_s < WINDOW_S:
         return False
@@ -259,10 +263,9 @@ def _is_live(seen: _Snapshot) -> bool:
     if seen.previous is None:
         return False
     wanted = seen.previous.knobs.knobs()  # Going there takes what coming from there took.
-    told = [view for view in seen.views if view.node in seen.row.told_nodes and view.effective is not None]
     return all(
         needed_class(view.backend, view.effective, wanted) in (None, ChangeClass.LIVE)
-        for view in told
+        for view in _of(seen.views, seen.row.told_nodes)
         if view.effective is not None
     )
 

@@ -15,6 +15,7 @@ from controlplane.contract.errors import Conflict
 from controlplane.rollouts import interventions, store
 from controlplane.rollouts.approval import Hand
 from controlplane.rollouts.decision import Decision, State
+from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.view import state_of
 
 _AS_BEFORE = (
@@ -83,5 +84,5 @@ def _steer(
     row = store.row_of(session, rollout_id, lock=True)
     decision = ask(state_of(row))
     if decision is not None:
-        store.carry_out(session, row, decision, actor=actor, now=now)
+        store.carry_out(session, row, decision, policies.tellable(session, row.pool), actor=actor, now=now)
     return store.shown(session, row)

@@ -3,6 +3,7 @@
 Guarantee: a decision's actions, the phase it leads to and its ledger entry are one transaction.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.errors import Conflict, Forbidden
 from controlplane.db.rows import existing, newest
@@ -46,7 +47,8 @@ def create(
     `two`: an emergency waits for another hand than this one. `validates`: the controller holds it against each node
     before the canary. `follows`: the rollout that it retries or reverts.
     """
-    check_rollout(session, spec, again=follows is not None)
+    serving = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
+    tellable = check_rollout(session, spec, serving, again=follows is not None)
     policy = policies.policy_of(session, spec.pool)
     if hand is not None and not is_named(policy.proposers, hand.names):
         raise Forbidden(
@@ -54,8 +56,7 @@ def create(
         )
     spec = bounded(spec, policy)
     if spec.apply_timeout_s is None:
-        views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
-        derived = patience.apply_timeout_s(views, fleet.revision(session, spec.revision))
+        derived = patience.apply_timeout_s(serving, fleet.revision(session, spec.revision))
         spec = spec.model_copy(update={"apply_timeout_s": derived})
     # What a rule's remedy starts by itself was approved with the rule.
     waits = spec.wants_approval or (two and spec.emergency) or (policy.needs_approval and hand is not None)
@@ -77,7 +78,7 @@ def create(
     message = f"rollout of revision {spec.revision} to pool {spec.pool}{because}"
     record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
     if spec.start and not waits:
-        _start(session, row, actor=actor, now=now, validates=validates)
+        _start(session, row, tellable, actor=actor, now=now, validates=validates)
     return shown(session, row)
 
 
@@ -96,7 +97,7 @@ def start(
                 field="rollout_id",
             )
         check_differs(session, RolloutCreate.model_validate(row.spec))
-    _start(session, row, actor=actor, now=now, validates=validates)
+    _start(session, row, policies.tellable(session, row.pool), actor=actor, now=now, validates=validates)
     return shown(session, row)
 
 
@@ -132,7 +133,7 @@ def approve(
     record(
         session, row, "approved", now, actor, message, proposed_by=row.created_by, proposer=row.proposer, **_about(row)
     )
-    _start(session, row, actor=actor, now=now, validates=validates)
+    _start(session, row, policies.tellable(session, row.pool), actor=actor, now=now, validates=validates)
     return shown(session, row)
 
 
@@ -207,7 +208,9 @@ def _wants_approval(row: RolloutRow, two: bool) -> bool:
     return row.approved_by is None and (row.needs_approval or (two and bool(row.spec.get("emergency"))))
 
 
-def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, validates: bool) -> None:
+def _start(
+    session: Session, row: RolloutRow, views: Sequence[NodeView], *, actor: str, now: datetime, validates: bool
+) -> None:
     spec = RolloutCreate.model_validate(row.spec)
     if RolloutPhase(row.phase) in NOT_BEGUN:
         other = active(session, row.pool)
@@ -221,7 +224,6 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
         row.previous_revision = fleet.pool_revision(session, row.pool)
         policies.check_not_pinned(session, row.pool, spec.revision)
         _pass_gate(session, row, spec, actor, now)
-    views = policies.tellable(session, row.pool)
     new = fleet.revision(session, spec.revision)
     refuse_unfit(spec, new, views)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
@@ -238,7 +240,7 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
     record(session, row, "started", now, actor, f"started by {actor}", **_about(row))
     try:
         with session.begin_nested():
-            carry_out(session, row, decision, actor=actor, now=now)
+            carry_out(session, row, decision, views, actor=actor, now=now)
     except IntegrityError:  # Another replica has just started one (PostgreSQL only).
         raise Conflict(f"pool: another rollout is under way in pool {row.pool!r}", field="pool") from None
 
@@ -253,11 +255,13 @@ def _pass_gate(session: Session, row: RolloutRow, spec: RolloutCreate, actor: st
     record(session, row, "gate_passed", now, actor, f"an emergency begins although {closed}", **_about(row))
 
 
-def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: str, now: datetime) -> None:
-    """Do what the machine has decided, and write it down."""
+def carry_out(
+    session: Session, row: RolloutRow, decision: Decision, found: Sequence[NodeView], *, actor: str, now: datetime
+) -> None:
+    """Do what the machine has decided, and write it down. found: the pool's nodes that may be told, as this transaction
+    has read them."""
     before = RolloutPhase(row.phase)
     assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
-    found = policies.tellable(session, row.pool)
     known = {node.node for node in found}
     spec = RolloutCreate.model_validate(row.spec)
     if spec.wave_by:

@@ -204,8 +204,8 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
             except Exception:
                 logger.exception("a configuration could not be pushed to node %s", connection.node)
                 continue
-            if pushed is None:
-                continue
+            if pushed is None or pushed.desired == connection.desired:
+                continue  # It was answered with it meanwhile.
             connection.desired = pushed.desired
             if pushed.reply.offer is not None:
                 connection.heard = None  # What the agent makes of it is news.

@@ -1,5 +1,6 @@
 """Policies, freeze windows and pins in the database, inside the caller's transaction; each change is in the ledger."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlmodel import Session, col, select
@@ -42,8 +43,13 @@ def pinned(session: Session, pool: str) -> dict[str, Pin]:
 
 def tellable(session: Session, pool: str) -> list[NodeView]:
     """The pool's serving nodes that may be told another revision, by name."""
+    return not_pinned(session, pool, fleet.nodes(session, pool=pool, role=NodeRole.SERVING))
+
+
+def not_pinned(session: Session, pool: str, serving: Sequence[NodeView]) -> list[NodeView]:
+    """Of the pool's serving nodes those that may be told another revision."""
     pins = pinned(session, pool)
-    return [view for view in fleet.nodes(session, pool=pool, role=NodeRole.SERVING) if view.node not in pins]
+    return [view for view in serving if view.node not in pins]
 
 
 def check_not_pinned(session: Session, pool: str, revision: int) -> None:

@@ -54,7 +54,7 @@ def told(session: Session, pool: str, start: datetime, until: datetime) -> list[
 def end(session: Session, rollout_id: int, phase: RolloutPhase, moment: datetime, verdict: Verdict | None) -> None:
     row = store.row_of(session, rollout_id)
     row.phase = RolloutPhase.PROMOTING.value if phase is RolloutPhase.PROMOTED else RolloutPhase.ROLLING_BACK.value
-    store.carry_out(session, row, Decision(phase, "ended", verdict=verdict), actor="me", now=moment)
+    store.carry_out(session, row, Decision(phase, "ended", verdict=verdict), [], actor="me", now=moment)
 
 
 def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> None:

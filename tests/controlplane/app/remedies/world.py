@@ -27,6 +27,7 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.decision import Decision, SetPoolRevision
+from controlplane.rollouts.policies import store as policies
 from controlplane.studies import store as studies
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -89,7 +90,8 @@ class World:
         actions = (SetPoolRevision(row.spec["revision"]),) if promoted else ()
         verdict = Verdict.UNJUDGED if row.spec["emergency"] else Verdict.NOT_WORSE if promoted else Verdict.WORSE
         decision = Decision(phase, "ended", verdict=verdict, actions=actions)
-        rollouts.carry_out(self.session, row, decision, actor="tailwright", now=at(seconds))
+        views = policies.tellable(self.session, row.pool)
+        rollouts.carry_out(self.session, row, decision, views, actor="tailwright", now=at(seconds))
 
     def claims(self, seconds: float) -> Study:
         found = studies.claim(self.session, "worker", at(seconds))
