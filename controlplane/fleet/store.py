@@ -27,8 +27,8 @@ from controlplane.fleet.wishes import Wishes
 HTTP_SILENCE_S = 30.0
 """A node that speaks OpAMP over HTTP is gone after three missed heartbeats of 10 s."""
 
-SOCKET_SILENCE_S = 90.0
-"""Over WebSocket the close tells; this only catches what a killed service left behind (heartbeats are up to 30 s)."""
+SOCKET_SILENCE_S = 150.0
+"""Over WebSocket the close tells; this only catches what a killed service left behind (heartbeats are up to 50 s)."""
 
 
 EVERY_NODE = Selector()

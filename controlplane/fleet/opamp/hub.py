@@ -11,7 +11,8 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -40,7 +41,6 @@ from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
 from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers, offers
 from controlplane.fleet.opamp.wire import AgentReport, Reply
-from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.serving.joint_work import JointWork
 from controlplane.serving.limits import Doorkeeper, Refused
@@ -69,10 +69,11 @@ class Close(Enum):
 
 @dataclass(frozen=True)
 class SocketLimits:
-    """Seconds until a WebSocket's first message, and between any two."""
+    """Seconds until a WebSocket's first message, and between any two; heartbeats: or so many, where they are longer."""
 
     first_message_s: float = 10.0
-    idle_s: float = SOCKET_SILENCE_S
+    idle_s: float = 90.0
+    heartbeats: float = 3.0
 
 
 @dataclass(eq=False)
@@ -86,11 +87,12 @@ class AgentConnection:
     heartbeat_s: int = throttling.OWN_S  # As its agent was last told.
     heard: Heard | None = None  # None: its next report is one for the database.
     sequence_num: int | None = None  # Of the newest report that was taken from it: its row may not have it yet.
+    spoke_s: float | None = None  # When its last message came, by the hub's steady clock; None: none has.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
     # Held from reading the desired state until the answer is sent: an older offer never follows a newer one.
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
 
 
 class FleetHub:
@@ -106,8 +108,10 @@ class FleetHub:
         token_days: float = 30.0,
         lease_s: float = LEASE_S,
         clock: Clock = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
+        self.monotonic = monotonic
         self._clock = clock
         self._recheck_s = recheck_s
         self._connections: set[AgentConnection] = set()
@@ -212,6 +216,7 @@ class FleetHub:
                 with anyio.move_on_after(pause_s):
                     await self._poked.wait()
                 self._poked.clear()
+                self._end_silent()
                 began_s = self._loop.time()
                 try:
                     await self._look()
@@ -227,6 +232,15 @@ class FleetHub:
         for connection in self._connections:
             self._end(connection, Close.GOING_AWAY)
 
+    def _end_silent(self) -> None:
+        now_s = self.monotonic()
+        for connection in self._connections:
+            if connection.spoke_s is None or connection.ended is not None:
+                continue
+            if now_s - connection.spoke_s > max(self.limits.idle_s, self.limits.heartbeats * connection.heartbeat_s):
+                self.door.refuse(Refused.OPAMP_IDLE)
+                self._end(connection, Close.IDLE)
+
     async def _look(self) -> None:
         # The nodes before the read: what they were held by had been committed.
         waiting = [(connection, connection.node) for connection in self._connections]
@@ -237,16 +251,18 @@ class FleetHub:
         found, over = await to_thread.run_sync(self._read, limiter=self.workers)
         self._looked_at = began
         for connection, node in waiting:
-            known = None if node is None else found.get(node)
-            if node is not None and (known is None or known.connection != connection.id):
-                connection.heard = None  # Its row no longer says that it is here: its next report is to say so.
             if over and (refused := over.get(connection.principal.token_id)) is not None:
                 connection.refused = refused
                 self._end(connection, Close.GOING_AWAY)
-            elif known is not None and known.connection not in own:
-                self._replace(connection)
-            elif known is not None and known.desired != connection.desired:
-                connection.wake.set()
+            elif node is not None:
+                holder, desired = found.get(node, _NOWHERE)
+                if holder != connection.id:
+                    connection.heard = None  # Its row no longer says that it is here: its next report is to say so.
+                    if holder not in own:
+                        self._replace(connection)
+                        continue
+                if desired != connection.desired and node in found:
+                    connection.wake.set()
 
     def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
         return answers(self._database, asked, self.terms)
@@ -297,6 +313,9 @@ class _Found(NamedTuple):
 
     connection: str | None
     desired: machine.Mark | None
+
+
+_NOWHERE = _Found(None, None)
 
 
 @dataclass(frozen=True, kw_only=True)

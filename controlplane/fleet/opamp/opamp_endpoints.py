@@ -10,6 +10,7 @@ import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
+from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from controlplane.auth import AgentAccess
@@ -113,20 +114,15 @@ def _disconnect(database: Database, connection: AgentConnection) -> None:
 
 async def _receive(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
     """Answer messages until the agent leaves, sends what cannot be read, or the hub ends the connection."""
-    hub, spoken = service.fleet, False
-    while True:
-        incoming = None
-        with anyio.move_on_after(hub.limits.idle_s if spoken else hub.limits.first_message_s):
-            try:
-                incoming = await socket.receive()
-            except (WebSocketDisconnect, RuntimeError):
-                return
-        if incoming is None:
-            hub.door.refuse(Refused.OPAMP_IDLE if spoken else Refused.OPAMP_FIRST_MESSAGE)
-            await _close(socket, *(Close.IDLE if spoken else Close.NO_FIRST_MESSAGE).value)
-            return
-        if incoming["type"] == "websocket.disconnect":
-            return
+    hub, spoken, incoming = service.fleet, False, None
+    with anyio.move_on_after(hub.limits.first_message_s):
+        incoming = await _next(socket)
+    if incoming is None:
+        hub.door.refuse(Refused.OPAMP_FIRST_MESSAGE)
+        await _close(socket, *Close.NO_FIRST_MESSAGE.value)
+        return
+    while incoming["type"] != "websocket.disconnect":
+        connection.spoke_s = hub.monotonic()
         frame = incoming.get("bytes")
         if frame is None:
             await _close(socket, NOT_BINARY, "OpAMP messages are binary")
@@ -141,45 +137,63 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             await _close(socket, INVALID, error.message)
             return
         if not spoken and (later_s := hub.come_again_s()) is not None:
-            if not await _send(socket, connection, Answer(_later(report, later_s))):
-                return
-            continue
-        spoken = True
-        async with connection.turn:
-            if connection.ended is not None:
-                await _end(socket, connection, connection.ended, service)  # What it says would take the node back.
-                return
-            if (quiet := hub.beat(connection, report)) is not None:
-                if not await _send(socket, connection, Answer(_paced(quiet, report, connection, hub))):
-                    return
-                continue
-            heard, connection.heard = connection.heard, None
-            came = Came(connection.id, address_of(socket), connection.sequence_num)
-            now = service.clock()
-            try:
-                answered = await hub.reports.do(Asked(connection.principal, report, now, came))
-            except Exception:
-                # The database is not there: the agent is told when to try again, and keeps its configuration.
-                logger.exception("an OpAMP report could not be stored")
-                failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
-                answered = Answer(failed)
-            if answered.node is not None:
-                hub.left_out.note(answered.node, report.problems)
-                hub.hold(connection, answered.node)
-                connection.sequence_num = report.sequence_num
-                connection.heard = heard_of(answered.node, report, answered.reply, heard, now)
-                answered = replace(answered, reply=_paced(answered.reply, report, connection, hub))
-            if not await _send(socket, connection, answered):
-                return
-        if answered.rival_of is not None:
-            hub.contention.refused(answered.rival_of)
-            await _close(socket, *Close.REPLACED.value)
+            goes_on = await _send(socket, connection, Answer(_later(report, later_s)))
+        elif connection.ended is None and (quiet := hub.beat(connection, report)) is not None:
+            goes_on = await _send(socket, connection, Answer(_paced(quiet, report, connection, hub)))
+        else:
+            spoken = True
+            goes_on = await _exchange(socket, connection, report, service)
+        if not goes_on:
             return
+        incoming = await _next(socket)
+
+
+async def _next(socket: WebSocket) -> Message:
+    """What comes next, which is a disconnect where nothing can come any more."""
+    try:
+        return await socket.receive()
+    except (WebSocketDisconnect, RuntimeError):
+        return {"type": "websocket.disconnect"}
+
+
+async def _exchange(
+    socket: WebSocket, connection: AgentConnection, report: wire.AgentReport, service: FleetParts
+) -> bool:
+    """Take a report in and answer it. False when the connection is at its end."""
+    hub = service.fleet
+    async with connection.turn:
+        if connection.ended is not None:
+            await _end(socket, connection, connection.ended, service)  # What it says would take the node back.
+            return False
+        heard, connection.heard = connection.heard, None
+        came = Came(connection.id, address_of(socket), connection.sequence_num)
+        now = service.clock()
+        try:
+            answered = await hub.reports.do(Asked(connection.principal, report, now, came))
+        except Exception:
+            # The database is not there: the agent is told when to try again, and keeps its configuration.
+            logger.exception("an OpAMP report could not be stored")
+            failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
+            answered = Answer(failed)
+        if answered.node is not None:
+            hub.left_out.note(answered.node, report.problems)
+            hub.hold(connection, answered.node)
+            connection.sequence_num = report.sequence_num
+            connection.heard = heard_of(answered.node, report, answered.reply, heard, now)
+            answered = replace(answered, reply=_paced(answered.reply, report, connection, hub))
+        if not await _send(socket, connection, answered):
+            return False
+    if answered.rival_of is not None:
+        hub.contention.refused(answered.rival_of)
+        await _close(socket, *Close.REPLACED.value)
+        return False
+    return True
 
 
 def _paced(reply: wire.Reply, report: wire.AgentReport, connection: AgentConnection, hub: FleetHub) -> wire.Reply:
     """With how often the agent is to speak, where that is new to it."""
-    return replace(reply, heartbeat_s=hub.new_heartbeat_s(connection)) if report.takes_heartbeat else reply
+    new_s = hub.new_heartbeat_s(connection) if report.takes_heartbeat else None
+    return reply if new_s is None else replace(reply, heartbeat_s=new_s)
 
 
 def _later(report: wire.AgentReport, later_s: float) -> wire.Reply:

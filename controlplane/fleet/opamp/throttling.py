@@ -9,7 +9,7 @@ import math
 
 OWN_S = 10
 """Between two heartbeats of an agent that nobody has told otherwise."""
-LONGEST_S = 30
+LONGEST_S = 50
 STEP_S = 10
 """A few more agents are no reason to tell all of them another interval."""
 BEATS_A_SECOND = 200

@@ -32,7 +32,7 @@ def counted(service: Any) -> Any:
 
 @pytest.fixture
 def hasty(service: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[SocketLimits]:
-    limits = SocketLimits(first_message_s=0.3, idle_s=0.6)
+    limits = SocketLimits(first_message_s=0.3, idle_s=0.6, heartbeats=0.0)
     monkeypatch.setattr(service.parts.fleet, "limits", limits)
     yield limits
 

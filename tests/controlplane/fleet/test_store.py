@@ -126,16 +126,6 @@ def test_a_node_that_moves_leaves_its_override_behind(database: Database) -> Non
         ]
 
 
-def test_silence_is_measured_by_transport(database: Database) -> None:
-    with database.session() as session:
-        for node, connection in (("http", None), ("socket", "c1")):
-            row = put(session, node)
-            row.connected, row.last_seen, row.connection = True, NOW, connection
-    for after_s, gone in ((30, 0), (31, 1), (90, 0), (91, 1)):
-        with database.session() as session:
-            assert fleet.expire_silent(session, NOW + timedelta(seconds=after_s)) == gone
-
-
 def test_only_the_holding_connection_disconnects(database: Database) -> None:
     with database.session() as session:
         row = put(session, "a")
@@ -247,7 +237,7 @@ def test_an_enrolled_node_has_a_token_of_an_agent_and_of_its_own(database: Datab
     ]
 
 
-@pytest.mark.parametrize(("connection", "silent_s"), [(None, 30.0), ("c", 90.0)])
+@pytest.mark.parametrize(("connection", "silent_s"), [(None, 30.0), ("c", 150.0)])
 def test_a_node_is_gone_after_the_silence_that_its_own_transport_allows(
     database: Database, connection: str | None, silent_s: float
 ) -> None:

@@ -30,7 +30,7 @@ def append(database: Database, at: datetime, kind: str) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_finds_what_the_ledger_has(database: Database, seed: int) -> None:
-    chance, recent, now = random.Random(seed), ledger.Recent("node.x"), NOW
+    chance, recent, now = random.Random(seed), ledger.Recent("node.x", lambda entry: entry), NOW
     for _ in range(40):
         now += timedelta(seconds=chance.choice([0, 1, 30, -5]))
         for _ in range(chance.randrange(3)):
@@ -42,7 +42,7 @@ def test_it_finds_what_the_ledger_has(database: Database, seed: int) -> None:
 
 
 def test_what_is_known_is_not_read_again(database: Database) -> None:
-    recent, rows = ledger.Recent("node.x"), []
+    recent, rows = ledger.Recent("node.x", lambda entry: entry), []
     for second in range(3):
         append(database, NOW + timedelta(seconds=second), "node.x")
     event.listen(database.engine, "before_cursor_execute", lambda *given: rows.append(given[3]))

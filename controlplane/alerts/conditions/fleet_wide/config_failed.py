@@ -67,14 +67,15 @@ class ConfigFailed(Kind[ConfigFailedCondition]):
 
     def __init__(self, sources: Sources) -> None:
         super().__init__(sources)
-        self._failed, self._applied = ledger.Recent(CONFIG_FAILED), ledger.Recent(CONFIG_APPLIED)
+        self._failed = ledger.Recent(CONFIG_FAILED, attempt_of)
+        self._applied = ledger.Recent(CONFIG_APPLIED, attempt_of)
         self._history = ConfigHistory()
 
     def read(self, session: Session, conditions: Sequence[ConfigFailedCondition], now: datetime) -> None:
         """What the ledger says of configurations, as far back as a rule may want it."""
         if conditions:
             start = now - timedelta(seconds=max(condition.hold_s for condition in conditions) + LOOK_BACK_S)
-            self._history = history_of(self._failed.since(session, start), self._applied.since(session, start))
+            self._history = ConfigHistory(self._failed.since(session, start), self._applied.since(session, start))
 
     def judge(self, job: Job[ConfigFailedCondition], seen: Snapshot, end: datetime) -> Findings:
         failed = {failure.node for failure in self._history.failures}
@@ -82,12 +83,7 @@ class ConfigFailed(Kind[ConfigFailedCondition]):
         return Findings(*judge_config_failed(job.condition, self._history, job.state, nodes, end, job.is_firing))
 
 
-def history_of(failed: Sequence[LedgerEntry], applied: Sequence[LedgerEntry]) -> ConfigHistory:
-    """From ledger entries, the oldest first."""
-    return ConfigHistory([_attempt(entry) for entry in failed], [_attempt(entry) for entry in applied])
-
-
-def _attempt(entry: LedgerEntry) -> Attempt:
+def attempt_of(entry: LedgerEntry) -> Attempt:
     """Entries made before evidence was kept still name revision and error, as do those of what was applied."""
     number = str(entry.evidence.get("hash", "")).partition(":")[0]
     told = {"revision": int(number) if number.isdecimal() else None, "error": entry.message, **entry.evidence}

@@ -12,7 +12,7 @@ from sqlmodel import select
 from controlplane import ledger
 from controlplane.alerts import store
 from controlplane.alerts.conditions.finding import Reading
-from controlplane.alerts.conditions.fleet_wide.config_failed import ConfigHistory, history_of, judge_config_failed
+from controlplane.alerts.conditions.fleet_wide.config_failed import ConfigHistory, attempt_of, judge_config_failed
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import DEFAULT_RULES, LEDGER_KIND, ensure_default_rules
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
@@ -53,6 +53,10 @@ def node(status: ConfigStatus = ConfigStatus.APPLIED, **more: Any) -> NodeView:
         | {"config_status": status, "desired_revision": 1, "effective": EffectiveConfig(revision=1, knobs={})}
         | more
     )
+
+
+def history_of(failed: list[LedgerEntry], applied: list[LedgerEntry]) -> ConfigHistory:
+    return ConfigHistory([*map(attempt_of, failed)], [*map(attempt_of, applied)])
 
 
 class Rule:
@@ -265,7 +269,3 @@ def test_a_rule_of_its_kind_that_somebody_made_is_not_doubled(database: Database
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)
     assert ensure(database) == 0
-
-
-def test_the_history_of_nothing_is_empty() -> None:
-    assert history_of([], []) == ConfigHistory([], [])
