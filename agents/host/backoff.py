@@ -27,3 +27,8 @@ def spread_s(wait_s: float) -> float:
     """That long or up to half as long again, by at least a second: many who were told the same do not come back at
     the same moment."""
     return wait_s + random.uniform(0.0, max(wait_s / 2, 1.0))
+
+
+def within_the_second(wait_s: float) -> float:
+    """That long and up to a second more: Retry-After tells whole seconds, and the same to many."""
+    return wait_s + random.random()

@@ -3,8 +3,12 @@
 from typing import Any
 
 from fastapi.routing import APIRoute
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from controlplane.api.document import complete
+from controlplane.fleet.opamp import opamp_socket
+from controlplane.fleet.opamp.hub import FleetParts
 from controlplane.telemetry.http.receiver import Application
 
 DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
@@ -43,7 +47,13 @@ def operation_id(route: APIRoute) -> str:
 
 
 class DocumentedApplication(Application):
-    """`Application` whose OpenAPI document tells every answer of every route."""
+    """`Application` whose OpenAPI document tells every answer of every route; agents' WebSockets are beside them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if opamp_socket.serves(scope):
+            await opamp_socket.serve(WebSocket(scope, receive, send), FleetParts.of(self))
+        else:
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         before = self.openapi_schema

@@ -29,7 +29,7 @@ from websockets.exceptions import (
 
 from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, news
 from agents.agent.delivery.enrolment import Enrolment
-from agents.host.backoff import Backoff, spread_s
+from agents.host.backoff import Backoff, spread_s, within_the_second
 from controlplane.contract.bearer import bearer_token
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports import vanished_peer
@@ -43,6 +43,8 @@ PATH = "/v1/opamp"
 HEADER = b"\x00"
 """The varint before each WebSocket message, always zero (OpAMP, "WebSocket Message Format")."""
 WEBSOCKET_RETRY_S = 60.0
+OPEN_S = 30.0
+"""A service that many come back to takes its time; whoever gives up makes it take longer."""
 UNANSWERED_S = 60.0
 """A service that has answered nothing for so long, though it was told something, hangs: another connection is tried."""
 LARGEST_MESSAGE_BYTES = 4 * 2**20
@@ -105,8 +107,11 @@ class OpampClient:
             except InvalidStatus as error:
                 told = error.response.body[:300].decode("utf-8", "replace") if error.response.body else ""
                 log.warning("OpAMP over WebSocket was answered %d: %s", error.response.status_code, told)
+                later_s = retry_after_s(error.response.headers.get("Retry-After"), utc_now(), 300.0)
                 if error.response.status_code in (401, 403):
                     await self._enrolment.renew(used)
+                elif error.response.status_code in (429, 503) and later_s is not None:
+                    self._pause_s = within_the_second(later_s)
                 else:
                     await self._over_http()
             except (InvalidHandshake, OSError, TimeoutError) as error:
@@ -122,13 +127,13 @@ class OpampClient:
                 log.info("the OpAMP connection ended: %s", error)
             self.transport = ""
             pause_s, self._pause_s = self._pause_s, 0.0
-            await asyncio.sleep(max(pause_s, self._backoff.next_s()))
+            await asyncio.sleep(pause_s or self._backoff.next_s())
 
     async def _over_websocket(self) -> None:
         async with connect(
             self._websocket_url,
             additional_headers=self._enrolment.headers,
-            open_timeout=10,
+            open_timeout=OPEN_S,
             close_timeout=1,
             max_size=LARGEST_MESSAGE_BYTES,
             compression=None,

@@ -9,7 +9,6 @@ that has said nothing yet. Databases are read in worker threads, never on the ev
 
 import asyncio
 import logging
-import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -34,12 +33,14 @@ from controlplane.contract.errors import TokenExpired, Unauthenticated
 from controlplane.contract.reports.opamp import LEASE_S, REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
+from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
 from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers, offers
+from controlplane.fleet.opamp.turnstile import Place, Turnstile
 from controlplane.fleet.opamp.wire import AgentReport, Reply
 from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.serving.joint_work import JointWork
@@ -53,6 +54,8 @@ ENROLMENTS_A_MINUTE = 120
 """By one token from one address."""
 WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
+SWEEPS = 10
+"""For silent connections, in the time that one may be silent."""
 LOOKING_SHARE, LONGEST_PAUSE_S = 0.02, 4.0
 TOKENS_ENDED_S = 60.0
 """How long before the last look a token's end may lie that it did not see: replicas' clocks differ."""
@@ -126,7 +129,8 @@ class FleetHub:
         at_a_time = 1 if database.is_sqlite else WORKERS // 2
         self.reports = JointWork(self._answers, self.workers, workers=at_a_time)
         self.offers = JointWork(self._offers, self.workers)
-        self._chance = random.Random()
+        self.departures = JointWork(self._departures, self.workers)
+        self.turnstile = Turnstile(monotonic)
         self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days, lease_s)
         self.enrolments = Pace(ENROLMENTS_A_MINUTE)
         self.left_out = LeftOut(self.terms.events, self.enrolments)
@@ -136,18 +140,20 @@ class FleetHub:
         self.beats = QuietBeats()
         self._whole_s = min(WHOLE_S, token_days * 86400.0)  # A token that is due is not kept waiting for long.
         self._looked_at: datetime | None = None
+        self._swept_s = 0.0
 
     @property
     def connections(self) -> int:
         """How many agents hold a WebSocket to this process."""
         return len(self._connections)
 
-    def come_again_s(self) -> float | None:
-        """When an agent that comes anew is to come again, for too many wait; None: it is served."""
-        later_s = throttling.come_again_s(self.reports.waiting, self._chance.random())
-        if later_s is not None:
+    def come(self) -> Place | float:
+        """A place for an agent that comes anew, to be left once it has been answered; or in how many seconds it is to
+        come again, for too many do."""
+        found = self.turnstile.come()
+        if not isinstance(found, Place):
             self.door.refuse(Refused.OPAMP_BUSY)
-        return later_s
+        return found
 
     def new_heartbeat_s(self, connection: AgentConnection) -> int | None:
         """What the agent is to be told of how often it speaks, once; None: nothing new."""
@@ -234,6 +240,9 @@ class FleetHub:
 
     def _end_silent(self) -> None:
         now_s = self.monotonic()
+        if now_s - self._swept_s < self.limits.idle_s / SWEEPS:
+            return
+        self._swept_s = now_s
         for connection in self._connections:
             if connection.spoke_s is None or connection.ended is not None:
                 continue
@@ -269,6 +278,12 @@ class FleetHub:
 
     def _offers(self, nodes: Sequence[str]) -> Sequence[Answer | None]:
         return offers(self._database, nodes, self.terms)
+
+    def _departures(self, gone: Sequence[AgentConnection]) -> Sequence[None]:
+        with self._database.session() as session:
+            for connection in sorted(gone, key=lambda one: one.principal.node or ""):
+                fleet.disconnect(session, connection.id, connection.principal.node)
+        return [None] * len(gone)
 
     def _replace(self, connection: AgentConnection) -> None:
         if connection.ended is None:

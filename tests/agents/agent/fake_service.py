@@ -60,6 +60,8 @@ class FakeService:
         self.windows: set[tuple[int, int]] = set()
         self.spans: dict[str, Any] = {}
         self.websocket_open = True
+        self.comes_later: list[str] = []  # Retry-After of the next ones that are not let in.
+        self.denied = 0
         self.hangs = False  # What comes over a WebSocket is taken, and not answered.
         self.replaced = False  # Another agent of the node has come: each connection is closed after its first message.
         self.agents: list[opamp_pb2.AgentToServer] = []
@@ -188,6 +190,12 @@ class FakeService:
         return Response(reply.SerializeToString(), media_type="application/x-protobuf")
 
     async def _opamp_socket(self, socket: WebSocket) -> None:
+        if self.comes_later:
+            denial = _error(503, "unavailable", "many agents have come at once: come again")
+            denial.headers["Retry-After"] = self.comes_later.pop(0)
+            self.denied += 1
+            await socket.send_denial_response(denial)
+            return
         if not self.websocket_open or not self._known(socket.headers):
             await socket.send_denial_response(_error(503 if not self.websocket_open else 401, "unavailable", "no"))
             return

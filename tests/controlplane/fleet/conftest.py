@@ -144,6 +144,11 @@ def wire(request: pytest.FixtureRequest, service: Service) -> Connect:
 
 
 @pytest.fixture
+def http_wire(service: Service) -> Callable[[str], HttpWire]:
+    return lambda token: HttpWire(service, token)
+
+
+@pytest.fixture
 def socket_wire(service: Service) -> Callable[[str], SocketWire]:
     return lambda token: SocketWire(service, token)
 

@@ -1,12 +1,16 @@
 """What the server tells agents of themselves: how often to speak, when to come again, and which identity is free."""
 
+import json
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
+from websockets.exceptions import InvalidStatus
 
-from controlplane.fleet.opamp import throttling
+from controlplane.fleet.opamp import opamp_socket, throttling
+from controlplane.fleet.opamp.turnstile import LATEST_S, SOONEST_S, Place, Turnstile
 from controlplane.fleet.opamp.wire import BEATS, TAKES_CONNECTION_SETTINGS
 from controlplane.serving.limits import Refused
 
@@ -44,25 +48,69 @@ def test_one_that_takes_no_such_settings_is_not_told(
         assert not line.exchange(agent.full()).HasField("connection_settings")
 
 
-def test_who_comes_while_too_many_wait_is_told_when_to_come_again(
-    service: Any, wire: Any, make_agent: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def crowded(service: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Nobody is let in, for as long as it is not undone; and one is counted."""
     door = service.server.service.door
     before = door.refused[Refused.OPAMP_BUSY]
-    agent = make_agent(name, name)
-    with wire(service.enrol(name, name)) as line:
-        with monkeypatch.context() as crowded:
-            crowded.setattr(throttling, "MOST_WAITING", 0)
-            refusal = line.exchange(agent.full()).error_response
-            assert refusal.type == opamp_pb2.ServerErrorResponseType_Unavailable
-            later_s = refusal.retry_info.retry_after_nanoseconds / 1e9
-            assert throttling.SOONEST_S <= later_s <= throttling.LATEST_S
-            assert service.admin.node(name).last_seen is None
-        assert not line.exchange(agent.full()).HasField("error_response")
-        with monkeypatch.context() as crowded:
-            crowded.setattr(throttling, "MOST_WAITING", 0)
-            assert not line.exchange(agent.message()).HasField("error_response"), "it is in"
+    with monkeypatch.context() as full:
+        full.setattr(service.parts.fleet, "turnstile", Turnstile(most=0))
+        yield full
     assert door.refused[Refused.OPAMP_BUSY] == before + 1
+
+
+def test_who_comes_over_http_while_too_many_do_is_told_when_to_come_again(
+    service: Any, http_wire: Any, make_agent: Any, name: str, crowded: pytest.MonkeyPatch
+) -> None:
+    agent = make_agent(name, name)
+    with http_wire(service.enrol(name, name)) as line:
+        refusal = line.exchange(agent.full()).error_response
+        assert refusal.type == opamp_pb2.ServerErrorResponseType_Unavailable
+        assert SOONEST_S <= refusal.retry_info.retry_after_nanoseconds / 1e9 <= LATEST_S
+        assert service.admin.node(name).last_seen is None
+        assert line.exchange(agent.message()).flags, "what costs little is taken"
+        crowded.undo()
+        assert not line.exchange(agent.full()).HasField("error_response")
+
+
+def test_who_connects_while_too_many_do_is_told_at_the_door(
+    service: Any, socket_wire: Any, make_agent: Any, name: str, crowded: pytest.MonkeyPatch
+) -> None:
+    token, agent = service.enrol(name, name), make_agent(name, name)
+    with pytest.raises(InvalidStatus) as denied, socket_wire(token):
+        pass
+    assert denied.value.response.status_code == 503
+    assert SOONEST_S <= int(denied.value.response.headers["Retry-After"]) <= LATEST_S
+    assert json.loads(denied.value.response.body or b"")["error"]["code"] == "unavailable"
+    crowded.undo()
+    with socket_wire(token) as line:
+        line.exchange(agent.full())
+        crowded.setattr(service.parts.fleet, "turnstile", Turnstile(most=0))
+        assert not line.exchange(agent.full()).HasField("error_response"), "it is in"
+
+
+def test_a_place_is_left_by_whoever_was_answered_left_or_says_nothing(
+    service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turnstile = Turnstile(most=1)
+    monkeypatch.setattr(service.parts.fleet, "turnstile", turnstile)
+    monkeypatch.setattr(opamp_socket, "PLACE_S", 0.2)
+    token = service.enrol(name, name)
+
+    def is_free() -> bool:
+        place = turnstile.come()
+        if isinstance(place, Place):
+            place.leave()
+        return isinstance(place, Place)
+
+    with socket_wire(token) as line:
+        line.exchange(make_agent(name, name).full())
+        eventually(is_free)
+    with socket_wire(token):
+        eventually(is_free)  # It has said nothing.
+        with socket_wire(service.enrol(f"{name}-2", name)) as line:
+            line.exchange(make_agent(f"{name}-2", name).full())
+    eventually(is_free)
 
 
 def test_of_two_nodes_with_one_instance_uid_the_later_is_given_another(

@@ -216,6 +216,21 @@ def test_a_lease_is_renewed_before_it_ends(served_service: ServedApp, service: F
     asyncio.run(run())
 
 
+def test_one_that_is_told_to_come_again_comes_then_and_does_not_poll(
+    served_service: ServedApp, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(opamp_client, "within_the_second", lambda wait_s: waits.append(wait_s) or 0.01)
+    service.comes_later = ["3", "70"]
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(service.agents) >= 2)
+
+    asyncio.run(run())
+    assert (waits, service.denied) == ([3.0, 70.0], 2) and set(service.transports) == {"websocket"}
+
+
 def test_a_service_that_answers_nothing_is_connected_to_anew(
     served_service: ServedApp, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
