@@ -86,13 +86,19 @@ def row_of(session: Session, name: str) -> NodeRow:
     return row
 
 
-def _rows_of(session: Session, names: Sequence[str]) -> list[NodeRow]:
-    """In this order. Raises `NotFound`."""
-    found: dict[str, NodeRow] = {}
+def _with_another_override(session: Session, names: Sequence[str], number: int | None) -> list[NodeRow]:
+    """Those of these nodes that have not this one. Raises `NotFound`."""
+    known: set[str] = set()
+    found: list[NodeRow] = []
     for begin in range(0, len(names), MOST_NAMED):
         some = col(NodeRow.node).in_(names[begin : begin + MOST_NAMED])
-        found |= {row.node: row for row in session.exec(select(NodeRow).where(some).order_by(col(NodeRow.node)))}
-    return [found.get(name) or row_of(session, name) for name in names]
+        known |= set(session.exec(select(NodeRow.node).where(some)))
+        other = col(NodeRow.override_revision).is_distinct_from(number)
+        found += session.exec(select(NodeRow).where(some, other).order_by(col(NodeRow.node)))
+    for name in names:
+        if name not in known:
+            row_of(session, name)
+    return found
 
 
 def pool_revision(session: Session, pool: str) -> int | None:
@@ -133,7 +139,7 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
     """
     if number is not None:
         revision(session, number)
-    rows = _rows_of(session, node_names)
+    rows = _with_another_override(session, node_names, number)
     for row in rows:
         row.override_revision = number
         session.add(row)
