@@ -2,7 +2,7 @@
 
 Guarantees: `poke` may be called from any thread, at any time, and is cheap; a change committed by this process is
 looked at at once, one committed by another replica within `recheck_s`, of a fleet so large that looking would take more
-than `LOOKING_SHARE` of the time later, but within `LONGEST_PAUSE_S`; the connection of a token that was revoked or has
+than `throttling.LOOKING_SHARE` of the time later, but within `LONGEST_PAUSE_S`; the connection of a token that was revoked or has
 expired is closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one
 that has said nothing yet. Databases are read in worker threads, never on the event loop.
 """
@@ -56,7 +56,6 @@ WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
 SWEEPS = 10
 """For silent connections, in the time that one may be silent."""
-LOOKING_SHARE, LONGEST_PAUSE_S = 0.02, 4.0
 TOKENS_ENDED_S = 60.0
 """How long before the last look a token's end may lie that it did not see: replicas' clocks differ."""
 
@@ -229,7 +228,7 @@ class FleetHub:
                 except Exception:
                     # The next round tries again; agents keep what they run meanwhile.
                     logger.exception("the fleet hub could not read the desired state")
-                pause_s = max(self._recheck_s, min((self._loop.time() - began_s) / LOOKING_SHARE, LONGEST_PAUSE_S))
+                pause_s = throttling.look_pause_s(self._recheck_s, self._loop.time() - began_s)
         finally:
             self._loop = None
 
