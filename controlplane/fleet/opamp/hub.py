@@ -1,10 +1,10 @@
 """The fleet's hub: wakes the WebSocket of every agent whose desired configuration has changed.
 
 Guarantees: `poke` may be called from any thread, at any time, and is cheap; a change committed by this process is
-looked at at once, one committed by another replica within `recheck_s`, of a fleet so large that looking would take more
-than `throttling.LOOKING_SHARE` of the time later, but within `LONGEST_PAUSE_S`; the connection of a token that was revoked or has
-expired is closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one
-that has said nothing yet. Databases are read in worker threads, never on the event loop.
+looked at at once, one committed by another replica within `recheck_s`, or a little later where the fleet is so large
+that looking takes its time (`throttling.look_pause_s`); the connection of a token that was revoked or has expired is
+closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one that has said
+nothing yet. Databases are read in worker threads, never on the event loop.
 """
 
 import asyncio
