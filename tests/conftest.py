@@ -6,7 +6,8 @@ And how a run of all tests is shared out: how many workers, what comes first, wh
 import gc
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,9 @@ WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
 STARTING = frozenset({"stack", "bare", "browser", "postgres_url", "embedded_clickhouse", "postgresql", "clickhouse"})
 """Fixtures and parameters that start a program, once for a worker: who asks for one is `slow`."""
+WITH_STACK = pytest.StashKey[set[Path]]()
+"""The files with tests that want the stack."""
+RUNNING = pytest.StashKey["Stack"]()
 # The same examples at each run, however slow the machine; `HYPOTHESIS_PROFILE=search` looks for more.
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False, max_examples=1000)
@@ -56,14 +60,44 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is `slow` by its fixtures, and puts files with slow tests first: no worker begins a long one last."""
+    """Marks what is `slow` by its fixtures, and puts files with slow tests first: no worker begins a long one last.
+
+    Before them all come those with the stack, whose programs work as long as they run: then they can be ended soon.
+    """
+    with_stack: set[Path] = set()
     for item in items:
         if isinstance(item, pytest.Function):
             params = item.callspec.params.values() if hasattr(item, "callspec") else ()
-            if STARTING.intersection((*item.fixturenames, *(value for value in params if isinstance(value, str)))):
+            asked = {*item.fixturenames, *(value for value in params if isinstance(value, str))}
+            if STARTING & asked:
                 item.add_marker("slow")
+            if "stack" in asked:
+                with_stack.add(item.path)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in with_stack, item.path not in slow))
+    if items:
+        items[0].session.stash[WITH_STACK] = with_stack
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Ends the stack where the next file has no use for it."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path not in item.session.stash[WITH_STACK]:
+            end_stack(item.session)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Also after a run that was broken off."""
+    end_stack(session)
+
+
+def end_stack(session: pytest.Session) -> None:
+    if RUNNING in session.stash:
+        session.stash[RUNNING].stop()
+        del session.stash[RUNNING]
 
 
 def pytest_configure() -> None:
@@ -101,15 +135,18 @@ class Stack:
         self.fleet.stop()
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One running stack for the whole test session."""
-    made = Stack(tmp_path_factory.mktemp("stack") / "data")
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+@pytest.fixture(scope="module")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stack:
+    """One running stack for all files that follow each other and want one."""
+    stash = request.session.stash
+    if RUNNING not in stash:
+        with ExitStack() as undone:
+            made = Stack(tmp_path_factory.mktemp("stack") / "data")
+            undone.callback(made.stop)
+            made.start()
+            undone.pop_all()
+        stash[RUNNING] = made
+    return stash[RUNNING]
 
 
 @pytest.fixture(name="wait_for", scope="session")
