@@ -1,8 +1,7 @@
 """What the dashboard's tests share: for each module a real Chromium, and one signed-in browser context."""
 
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from agents.demo.engines import TAILWRIGHT
-from agents.demo.processes import Child, Processes
+from agents.demo.processes import Processes
 from controlplane.client import Client
 from tests.processes import answers, free_port, wait_for
 
@@ -39,13 +38,23 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
-@dataclass
 class Bare:
-    """A real service without nodes, a module's own, in a process that a test may stop for a while."""
+    """A real service without nodes, a module's own, which a test may stop or end for a while. `program`: the
+    interpreter's arguments for `tailwright`."""
 
-    url: str
-    data_dir: Path
-    child: Child
+    def __init__(self, folder: Path, program: Sequence[str] = TAILWRIGHT) -> None:
+        self._processes = Processes(folder / "logs")
+        self._program, self._port = program, free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.data_dir = folder / "data"
+
+    def start(self) -> None:
+        options = ["--data-dir", str(self.data_dir), "--port", str(self._port), "--no-tuner"]
+        self.child = self._processes.start("service", [*self._program, "up", *options])
+        wait_for("the service is ready", lambda: answers(f"{self.url}/readyz"))
+
+    def end(self) -> None:
+        self._processes.stop()
 
     def token(self, name: str = "admin-token") -> str:
         return (self.data_dir / name).read_text().strip()
@@ -54,19 +63,17 @@ class Bare:
         return Client(self.url, self.token(), timeout_s=15)
 
 
+def started(bare: Bare) -> Iterator[Bare]:
+    try:
+        bare.start()
+        yield bare
+    finally:
+        bare.end()
+
+
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
-    folder = tmp_path_factory.mktemp("bare")
-    processes = Processes(folder / "logs")
-    port = free_port()
-    data_dir = folder / "data"
-    options = ["--data-dir", str(data_dir), "--port", str(port), "--no-tuner"]
-    made = Bare(f"http://127.0.0.1:{port}", data_dir, processes.start("service", [*TAILWRIGHT, "up", *options]))
-    try:
-        wait_for("the service is ready", lambda: answers(f"{made.url}/readyz"))
-        yield made
-    finally:
-        processes.stop()
+    yield from started(Bare(tmp_path_factory.mktemp("bare")))
 
 
 def signed_in(browser: Any, url: str, token: str, **screen: Any) -> BrowserContext:

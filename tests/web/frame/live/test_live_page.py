@@ -4,20 +4,20 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Request, Route, expect
+from playwright.sync_api import Page, Request, Route, expect
 
-from agents.demo.engines import TAILWRIGHT
-from agents.demo.processes import Processes
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import AlertRuleCreate
-from tests.processes import answers, free_port, wait_for
-from tests.web.conftest import checked, signed_in
+from tests.web.conftest import Bare, checked, signed_in, started
 
 pytestmark = pytest.mark.browser
+
+QUICK = ("-m", "tests.web.frame.live.quick_streams")
+SILENT_MS = 8_000
+"""Longer than the silence after which a page that is seen says so."""
 
 COLOUR = "(element) => getComputedStyle(element).color"
 REFRESHED = "(before) => Number(document.querySelector('[data-part]').dataset.refreshed || 0) > before"
@@ -27,30 +27,50 @@ SEE = """(hidden) => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
+    """As of all pages' tests, with quick streams."""
+    yield from started(Bare(tmp_path_factory.mktemp("bare"), QUICK))
+
+
+@pytest.fixture
+def timed_page(browser: Any, bare: Bare) -> Iterator[Page]:
+    """A page over `bare` whose clock the test may put on."""
+    context = signed_in(browser, bare.url, bare.token())
+    context.clock.install()
+    yield from checked(context)
+    context.close()
+
+
 def refreshed(page: Page) -> None:
     """Waits until the page's first part was refreshed once more."""
     before = page.evaluate("Number(document.querySelector('[data-part]').dataset.refreshed || 0)")
     page.wait_for_function(REFRESHED, arg=before)
 
 
-def test_a_service_that_hangs_is_told_and_live_again_after(bare_page: Page, bare: Any) -> None:
-    bare_page.goto("/studies")
-    status, as_of, trouble = bare_page.get_by_role("status"), bare_page.locator("#as-of"), bare_page.locator(".trouble")
+def test_a_service_that_hangs_is_told_and_live_again_after(timed_page: Page, bare: Bare) -> None:
+    timed_page.goto("/studies")
+    status, as_of, trouble = (
+        timed_page.get_by_role("status"),
+        timed_page.locator("#as-of"),
+        timed_page.locator(".trouble"),
+    )
     expect(status).to_have_text("live")
-    refreshed(bare_page)
+    refreshed(timed_page)
     os.kill(bare.child.process.pid, signal.SIGSTOP)
     try:
+        timed_page.clock.run_for(SILENT_MS)
         expect(status).to_have_text("stale: the service does not answer")
-        since = bare_page.locator("[data-part]").get_attribute("data-as-of")
+        since = timed_page.locator("[data-part]").get_attribute("data-as-of")
         expect(trouble).to_have_text(f"As of {since}, not refreshed since: the service does not answer")
-        assert status.evaluate(COLOUR) == trouble.evaluate(COLOUR) != bare_page.locator("h1").evaluate(COLOUR)
+        assert status.evaluate(COLOUR) == trouble.evaluate(COLOUR) != timed_page.locator("h1").evaluate(COLOUR)
         stood = as_of.inner_text()
     finally:
         os.kill(bare.child.process.pid, signal.SIGCONT)
     expect(status).to_have_text("live")
     expect(trouble).to_be_hidden()
     expect(as_of).not_to_have_text(stood)
-    refreshed(bare_page)
+    refreshed(timed_page)
 
 
 def event(name: str, **data: Any) -> str:
@@ -110,7 +130,7 @@ def test_a_paused_page_asks_for_nothing_and_says_so(bare_page: Page) -> None:
     refreshed(bare_page)
 
 
-def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: Any) -> None:
+def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: Bare) -> None:
     bare_page.goto("/ledger")
     part = bare_page.locator("#part-ledger")
     summary = part.locator("summary").first
@@ -135,7 +155,7 @@ addEventListener("htmx:sse:after:message", (event) => { if (!event.detail.messag
 STREAM = "document.querySelector('[data-stream]')._htmx.sse"
 
 
-def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_page: Page, bare: Any) -> None:
+def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_page: Page, bare: Bare) -> None:
     begun: list[Request] = []
     bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
     bare_page.add_init_script(BROUGHT)
@@ -152,7 +172,7 @@ def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_pa
     assert begun[1].all_headers()["last-event-id"].startswith("rules.")
 
 
-def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(bare_page: Page, bare: Any) -> None:
+def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(bare_page: Page, bare: Bare) -> None:
     held: list[Route] = []
     bare_page.goto("/alerting")
     with bare.client() as client:
@@ -171,7 +191,7 @@ def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(b
     refreshed(bare_page)
 
 
-def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> None:
+def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Bare) -> None:
     context = signed_in(browser, bare.url, bare.token())
     opened = context.new_page()
     opened.goto("/studies?pool=a")
@@ -183,62 +203,37 @@ def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> 
     context.close()
 
 
-def test_a_hidden_page_has_no_stream_and_a_seen_one_has_one(bare_page: Page) -> None:
+def test_a_hidden_page_has_no_stream_and_a_seen_one_has_one(timed_page: Page) -> None:
     begun: list[Request] = []
-    bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
-    bare_page.goto("/studies")
-    refreshed(bare_page)
-    bare_page.evaluate(SEE, True)
-    bare_page.wait_for_function("() => !document.querySelector('[data-stream]')._htmx.sse.reader")
-    before = bare_page.locator("[data-part]").get_attribute("data-refreshed")
-    # Longer than the silence after which a page that is seen would say so.
-    bare_page.wait_for_timeout(8000)
-    assert bare_page.locator("[data-part]").get_attribute("data-refreshed") == before and len(begun) == 1
-    expect(bare_page.get_by_role("status")).to_have_text("live")
-    bare_page.evaluate(SEE, False)
-    refreshed(bare_page)
+    timed_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
+    timed_page.goto("/studies")
+    refreshed(timed_page)
+    timed_page.evaluate(SEE, True)
+    timed_page.wait_for_function("() => !document.querySelector('[data-stream]')._htmx.sse.reader")
+    before = timed_page.locator("[data-part]").get_attribute("data-refreshed")
+    timed_page.clock.run_for(SILENT_MS)
+    assert timed_page.locator("[data-part]").get_attribute("data-refreshed") == before and len(begun) == 1
+    expect(timed_page.get_by_role("status")).to_have_text("live")
+    timed_page.evaluate(SEE, False)
+    refreshed(timed_page)
     assert len(begun) == 2
 
 
-@pytest.fixture
-def alone(browser: Any, tmp_path: Path) -> Iterator["Restarted"]:
-    """A service that a test may end and start again, with a signed-in page."""
-    made = Restarted(tmp_path)
+def test_a_page_outlives_a_restart_of_its_service(timed_page: Page, bare: Bare) -> None:
+    timed_page.goto("/studies")
+    refreshed(timed_page)
+    bare.end()
     try:
-        made.start()
-        made.context = signed_in(browser, made.url, (tmp_path / "data/admin-token").read_text().strip())
-        yield made
-        made.context.close()
+        timed_page.clock.run_for(SILENT_MS)
+        expect(timed_page.get_by_role("status")).to_have_text("stale: the service does not answer")
     finally:
-        made.processes.stop()
+        bare.start()
+    timed_page.clock.run_for(SILENT_MS)
+    expect(timed_page.get_by_role("status")).to_have_text("live")
+    refreshed(timed_page)
 
 
-class Restarted:
-    context: BrowserContext
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        self.processes = Processes(self.folder / "logs")
-        options = ["--data-dir", str(self.folder / "data"), "--port", str(self.port), "--no-tuner"]
-        self.processes.start("service", [*TAILWRIGHT, "up", *options])
-        wait_for("the service is ready", lambda: answers(f"{self.url}/readyz"))
-
-
-def test_a_page_outlives_a_restart_of_its_service(alone: Restarted) -> None:
-    for page in checked(alone.context):
-        page.goto("/studies")
-        refreshed(page)
-        alone.processes.stop()
-        expect(page.get_by_role("status")).to_have_text("stale: the service does not answer")
-        alone.start()
-        expect(page.get_by_role("status")).to_have_text("live", timeout=30_000)
-        refreshed(page)
-
-
-def test_a_first_connection_that_fails_is_tried_again(bare_page: Page) -> None:
+def test_a_first_connection_that_fails_is_tried_again(timed_page: Page) -> None:
     refused: list[Route] = []
 
     def refuse(route: Route) -> None:
@@ -250,11 +245,13 @@ def test_a_first_connection_that_fails_is_tried_again(bare_page: Page) -> None:
         else:
             route.abort("connectionrefused")
 
-    bare_page.route("**/live/**", refuse)
-    bare_page.goto("/studies")
-    refreshed(bare_page)
+    timed_page.route("**/live/**", refuse)
+    timed_page.goto("/studies")
+    while len(refused) < 3:
+        timed_page.clock.run_for(500)
+    refreshed(timed_page)
     assert len(refused) == 3
-    expect(bare_page.get_by_role("status")).to_have_text("live")
+    expect(timed_page.get_by_role("status")).to_have_text("live")
 
 
 def test_a_stream_begins_however_late_its_script_comes(bare_page: Page) -> None:
