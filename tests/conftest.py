@@ -52,7 +52,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.set_threshold(garbage.YOUNG, garbage.MIDDLE, 10)
         gc.enable()
