@@ -69,7 +69,7 @@ def taking_back(client: Client) -> Seen | None:
     """While it is judged, or, where the pages before took longer than that, once it is done."""
     phases = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTED)
     found = next((one for one in client.rollouts() if one.spec.takes_back is not None and one.phase in phases), None)
-    return None if found is None else {f"/rollouts/{found.id}": "Takes back revision", "/": "Under way"}
+    return None if found is None else {f"/rollouts/{found.id}": "It takes back revision", "/": "Under way"}
 
 
 def searching(client: Client) -> Seen | None:
