@@ -1,10 +1,18 @@
 """Every domain's routes, in the order of the documentation."""
 
-from fastapi import APIRouter
+from collections.abc import Sequence
+from functools import cache
+
+from fastapi import APIRouter, Depends
+from starlette.routing import BaseRoute
 
 from controlplane.advice import endpoints as advice
 from controlplane.alerts import endpoints as alerts
 from controlplane.api import ledger_endpoints, onboarding_endpoints, probes, service_endpoints
+from controlplane.api.application import operation_id
+from controlplane.api.json_kinds import refuse_wrong_kinds
+from controlplane.api.storable_text import refuse_unstorable_text
+from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
@@ -23,8 +31,21 @@ from controlplane.studies import lease_endpoints
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
 
+CHECKS = (Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds))
+"""What every request passes first."""
 
-def all_routers() -> list[APIRouter]:
+
+@cache
+def all_routes() -> Sequence[BaseRoute]:
+    """Made once in a process, whatever number of applications has them: FastAPI takes a route's function apart anew for
+    each application that includes its router, at the first request, and that is a quarter of a second for all."""
+    whole = APIRouter(dependencies=CHECKS, generate_unique_id_function=operation_id)
+    for router in _routers():
+        whole.include_router(router)
+    return tuple(whole.routes)
+
+
+def _routers() -> list[APIRouter]:
     return [
         telemetry.router,
         fleet.router,

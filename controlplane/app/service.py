@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
@@ -25,13 +25,10 @@ from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.api import docs_page, error_handlers
 from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
-from controlplane.api.json_kinds import refuse_wrong_kinds
 from controlplane.api.onboarding_endpoints import OnboardingParts
 from controlplane.api.probes import Readiness
-from controlplane.api.router import all_routers
+from controlplane.api.router import CHECKS, all_routes
 from controlplane.api.service_endpoints import ServiceParts
-from controlplane.api.storable_text import refuse_unstorable_text
-from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
 from controlplane.app.background import Background, Tick
 from controlplane.app.exports import exporters_of
@@ -136,7 +133,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         description=DESCRIPTION,
         version=release(),
         lifespan=_lifespan,
-        dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds)],
+        dependencies=CHECKS,
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
         openapi_url=docs_page.DOCUMENT if settings.public_docs else None,
@@ -146,8 +143,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     error_handlers.install(app)
     docs_page.install(app, public=settings.public_docs)
     app.add_middleware(BodyLimit)
-    for router in all_routers():
-        app.include_router(router)
+    app.router.routes.extend(all_routes())
     return app
 
 
