@@ -18,7 +18,7 @@ import httpx
 
 from controlplane.outgoing.addresses import AddressPolicy
 from controlplane.outgoing.deadlines import Deadlines
-from controlplane.outgoing.guarded_transport import GuardedTransport
+from controlplane.outgoing.guarded_transport import GuardedTransport, public_authorities
 
 CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete", "http_proxy.start_tls.complete")
 """The events of httpx's `trace` extension that hand over a new stream."""
@@ -51,7 +51,11 @@ def new_client(
     """
     if proxy is not None:
         return httpx.Client(
-            proxy=proxy, trust_env=False, timeout=timeout_s, limits=httpx.Limits(max_keepalive_connections=0)
+            proxy=proxy,
+            verify=public_authorities(),
+            trust_env=False,
+            timeout=timeout_s,
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
     return httpx.Client(transport=GuardedTransport(policy, tls), trust_env=False, timeout=timeout_s)
 

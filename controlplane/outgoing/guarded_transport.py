@@ -7,6 +7,7 @@ stay those of the URL. No proxy of the environment is used unless one was named.
 
 import socket
 import ssl
+from functools import cache
 
 import httpx
 
@@ -17,11 +18,19 @@ class RefusedAddress(httpx.ConnectError):
     """The URL leads where this service may not call."""
 
 
+@cache
+def public_authorities() -> ssl.SSLContext:
+    """Read once in a process: parsing them takes twenty milliseconds, and each client would do it."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class GuardedTransport(httpx.HTTPTransport):
     """`policy` says which addresses are allowed, `tls` whom to trust (None: the public authorities)."""
 
     def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext | None = None) -> None:
-        super().__init__(verify=tls or True, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        super().__init__(
+            verify=tls or public_authorities(), trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
         self._policy = policy
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
