@@ -6,6 +6,7 @@ And how a run of all tests is shared out: how many workers, what comes first, wh
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
+from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
 
@@ -97,6 +99,13 @@ def end_stack(session: pytest.Session) -> None:
     if RUNNING in session.stash:
         session.stash[RUNNING].stop()
         del session.stash[RUNNING]
+
+
+def pytest_collection_finish() -> None:
+    """Applications that tests make in this process get their tables as the databases of tests do."""
+    service = sys.modules.get("controlplane.app.service")
+    if service is not None:
+        pytest.MonkeyPatch().setattr(service, "upgrade", upgrade_of_application)
 
 
 def pytest_configure() -> None:

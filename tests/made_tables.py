@@ -1,10 +1,13 @@
-"""The tables of a test's database, by the statements that made them the first time in this process.
+"""The tables of a test's database, by what made them the first time in this process: a copy of that file on SQLite, the
+same statements on PostgreSQL.
 
 What makes them (an upgrade, the metadata) compiles the same hundred statements anew for each database, and that took
 more time than what many a test is about. That an upgrade makes what the metadata say is tested by the real thing, in
 `tests/controlplane/db/test_migrate.py`.
 """
 
+import sqlite3
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -17,6 +20,8 @@ from controlplane.db.migrate import upgrade
 CHANGES = ("ALTER", "COMMENT", "CREATE", "DO", "DROP", "INSERT", "UPDATE")
 """How statements begin that change something: questions, locks and pragmas are not repeated."""
 _recorded: dict[Hashable, list[tuple[str, Any]]] = {}
+_copied: dict[Hashable, sqlite3.Connection] = {}
+_one_by_one = threading.Lock()
 
 
 def migrate(database: Database) -> None:
@@ -29,12 +34,44 @@ def create_tables(database: Database, metadata: MetaData = SQLModel.metadata) ->
     _make(database, tuple(metadata.tables), lambda: metadata.create_all(database.engine))
 
 
+def upgrade_of_application(database: Database) -> None:
+    """As `upgrade` does; on PostgreSQL it is the real one, which replicas that start at once wait for."""
+    if database.is_sqlite:
+        migrate(database)
+    else:
+        upgrade(database)
+
+
 def _make(database: Database, what: Hashable, make: Callable[[], None]) -> None:
-    if inspect(database.engine).get_table_names():
-        make()  # What is still missing is its own to find out.
-        return
-    key = (database.engine.dialect.name, what)
-    if (known := _recorded.get(key)) is not None:
+    with _one_by_one:
+        if inspect(database.engine).get_table_names():
+            make()  # What is still missing is its own to find out.
+        elif database.is_sqlite:
+            copy(database, what, make)
+        else:
+            repeat(database, what, make)
+
+
+def copy(database: Database, what: Hashable, make: Callable[[], None]) -> None:
+    """An empty database on SQLite becomes what `make` made of the first one."""
+    known = _copied.get(what)
+    if known is None:
+        make()
+    connection = database.engine.raw_connection()
+    try:
+        file = connection.dbapi_connection
+        assert isinstance(file, sqlite3.Connection)
+        if known is not None:
+            known.backup(file)
+        else:
+            file.backup(_copied.setdefault(what, sqlite3.connect(":memory:", check_same_thread=False)))
+    finally:
+        connection.close()
+
+
+def repeat(database: Database, what: Hashable, make: Callable[[], None]) -> None:
+    """In an empty database, what `make` said to the first one is said again."""
+    if (known := _recorded.get(what)) is not None:
         with database.engine.begin() as connection:
             for statement, parameters in known:
                 connection.exec_driver_sql(statement, parameters)
@@ -50,4 +87,4 @@ def _make(database: Database, what: Hashable, make: Callable[[], None]) -> None:
         make()
     finally:
         event.remove(database.engine, "before_cursor_execute", note)
-    _recorded[key] = said
+    _recorded[what] = said

@@ -1,5 +1,7 @@
-"""Tables that tests make by noted statements are those of the real thing."""
+"""Tables that tests make by a copy or by noted statements are those of the real thing."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,13 +9,20 @@ from sqlalchemy import text
 
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
-from tests.made_tables import migrate
+from tests.made_tables import copy, migrate, repeat
+
+
+def repeated(database: Database) -> None:
+    repeat(database, "an upgrade on SQLite", lambda: upgrade(database))
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_noted_statements_make_what_an_upgrade_makes(tmp_path: Path, times: int) -> None:
+@pytest.mark.parametrize("again", [migrate, repeated])
+def test_what_is_made_again_is_what_an_upgrade_makes(
+    tmp_path: Path, again: Callable[[Database], None], times: int
+) -> None:
     found = []
-    for name, make in (("real", upgrade), *((f"noted{number}", migrate) for number in range(times))):
+    for name, make in (("real", upgrade), *((f"again{number}", again) for number in range(times))):
         made = Database(f"sqlite:///{tmp_path / name}.db")
         make(made)
         with made.engine.connect() as connection:
@@ -22,3 +31,19 @@ def test_noted_statements_make_what_an_upgrade_makes(tmp_path: Path, times: int)
             found.append((step, [tuple(row) for row in rows]))
         made.close()
     assert len(found[0][1]) > 50 and all(one == found[0] for one in found)
+
+
+def test_a_copy_holds_nothing_that_was_written_since(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        made = Database(f"sqlite:///{tmp_path / name}.db")
+        copy(made, "a table", partial(_create, made))
+        with made.engine.begin() as connection:
+            assert connection.execute(text("SELECT COUNT(*) FROM thing")).scalar_one() == 0
+            connection.execute(text("INSERT INTO thing VALUES (1)"))
+            assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+        made.close()
+
+
+def _create(database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE thing (number INTEGER)"))
