@@ -22,7 +22,7 @@ from controlplane.ledger.chain import Wrong
 from controlplane.ledger.head_file import HeadFile, heads_in
 from controlplane.ledger.inspection import verify
 from tests.made_tables import migrate
-from tests.processes import free_ports, wait_for
+from tests.processes import answers, free_ports, wait_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,7 +206,7 @@ def test_a_revoked_token_s_stream_ends_and_a_restore_does_not_bring_it_back(tmp_
 
     def started() -> subprocess.Popen[bytes]:
         found = subprocess.Popen(command("up", "--port", port, "--no-tuner", "--no-dashboard"), cwd=ROOT)
-        wait_for("the service serves", lambda: httpx.get(f"{url}/readyz").is_success)
+        wait_for("the service serves", lambda: answers(f"{url}/readyz"))
         return found
 
     service = started()

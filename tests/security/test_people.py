@@ -17,6 +17,7 @@ from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import known_people
 from controlplane.auth.tables import SignInAttemptRow
+from controlplane.client.named_proxy import authorities
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER, Role
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadSettings
@@ -112,7 +113,7 @@ class Browser:
         return begun.json()["url"], begun.json()["secret"]
 
     def answer_of_issuer(self, page: str) -> dict[str, str]:
-        came = httpx.get(page, follow_redirects=False)
+        came = httpx.get(page, follow_redirects=False, verify=authorities(page))
         assert came.status_code == 303, came.text
         return {name: values[0] for name, values in parse_qs(urlsplit(came.headers["Location"]).query).items()}
 

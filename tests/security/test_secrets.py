@@ -114,41 +114,53 @@ EACH_IN_TURN = """
 import json, os, sys
 import controlplane.app.serve
 from controlplane.command.main import main
-for place, words in enumerate(json.loads(sys.argv[1])):
+for name, url, words in json.loads(sys.argv[1]):
+    os.environ["TAILWRIGHT_DATABASE_URL"] = url
     if not os.fork():
-        for stream, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[2]}/{place}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        for stream, end in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{sys.argv[2]}/{name}.{end}", os.O_WRONLY | os.O_CREAT), stream)
         sys.argv = ["tailwright", *words]
         sys.exit(main())
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 """Runs each command line in a process of its own. What all of them import is imported once."""
+COMMANDS = (["up", "--no-tuner"], ["store", "verify"], ["ledger", "head"], ["secrets", "check"])
+URLS = [
+    "postgresql+psycopg://user:the-pass/word@h/name",
+    "postgresql+psycopg://user:the-password@h:the-port/name",
+    "the-password",
+    "nonsense://user:the-password@h/name",
+    "postgresql+psycopg://user:the-password@127.0.0.1:9/name",
+    "postgresql+psycopg://user:the-p@ss@127.0.0.1:9/name",
+]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql+psycopg://user:the-pass/word@h/name",
-        "postgresql+psycopg://user:the-password@h:the-port/name",
-        "the-password",
-        "nonsense://user:the-password@h/name",
-        "postgresql+psycopg://user:the-password@127.0.0.1:9/name",
-        "postgresql+psycopg://user:the-p@ss@127.0.0.1:9/name",
-    ],
-)
-def test_a_database_s_password_is_in_no_error(url: str, tmp_path: Path) -> None:
-    commands = (["up", "--no-tuner"], ["store", "verify"], ["ledger", "head"], ["secrets", "check"])
-    lines = json.dumps([[*command, "--data-dir", str(tmp_path / "d")] for command in commands])
+@pytest.fixture(scope="module")
+def said_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, str, str]]]:
+    """Of each URL what every command ends with: (status, out, err)."""
+    folder = tmp_path_factory.mktemp("said")
+    lines = [
+        (f"{url}-{command}", URLS[url], [*COMMANDS[command], "--data-dir", str(folder / f"data-{url}")])
+        for url in range(len(URLS))
+        for command in range(len(COMMANDS))
+    ]
     statuses = subprocess.run(
-        [sys.executable, "-c", EACH_IN_TURN, lines, tmp_path],
-        env={**os.environ, "TAILWRIGHT_DATABASE_URL": url},
+        [sys.executable, "-c", EACH_IN_TURN, json.dumps(lines), folder],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout.split()
-    for place, (command, status) in enumerate(zip(commands, statuses, strict=True)):
-        out, err = ((tmp_path / f"{place}.{name}").read_text() for name in ("out", "err"))
+    said: dict[str, list[tuple[str, str, str]]] = {}
+    for (name, url, _), status in zip(lines, statuses, strict=True):
+        out, err = ((folder / f"{name}.{end}").read_text() for end in ("out", "err"))
+        said.setdefault(url, []).append((status, out, err))
+    return said
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_database_s_password_is_in_no_error(url: str, said_of: dict[str, list[tuple[str, str, str]]]) -> None:
+    for command, (status, out, err) in zip(COMMANDS, said_of[url], strict=True):
         assert status != "0" and err, (command, out)
         assert "postgresql" in url or "Traceback" not in err
         assert "the-p" not in out + err, (command, err)
