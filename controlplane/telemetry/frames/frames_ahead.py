@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlmodel import Session, col
 
 from controlplane.db.database import Database
@@ -25,6 +25,12 @@ STEP_BYTES = 4 << 20
 """Some 20 ms of the write lock."""
 ONE = 1
 """The id of the only row of `telemetry_fold`."""
+
+_NOT_COMMITTED = delete(FrameRow).where(
+    col(FrameRow.resolution) == bindparam("level"),
+    col(FrameRow.window) >= bindparam("floor"),
+    col(FrameRow.version) >= bindparam("number"),
+)
 
 
 @dataclass
@@ -96,13 +102,10 @@ class FramesAhead:
 def take_number(session: Session, number: int, levels: str | None = None) -> bool:
     """Count the folds up to a number, and remove what others have begun and not committed: all of it lies beyond what
     is built. False where the number is not the next one; the transaction must be rolled back then."""
-    for resolution, floor in _floors(session).items():
-        session.execute(
-            delete(FrameRow)
-            .where(col(FrameRow.resolution) == resolution, col(FrameRow.window) >= floor)
-            .where(col(FrameRow.version) >= number)
-            .execution_options(synchronize_session=False)
-        )
+    floors = _floors(session).items()
+    session.connection().execute(
+        _NOT_COMMITTED, [{"level": resolution, "floor": floor, "number": number} for resolution, floor in floors]
+    )
     return counted(session, number, levels)
 
 

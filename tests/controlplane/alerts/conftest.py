@@ -19,11 +19,11 @@ import controlplane.alerts.tables
 import controlplane.auth.tables
 import controlplane.fleet.tables
 import controlplane.ledger.tables  # noqa: F401
-from controlplane.contract.histogram import axis_position
+from controlplane.contract.histogram import AXIS_LENGTH
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
-from tests.controlplane.telemetry.fake_reader import FakeReader
+from tests.controlplane.telemetry.fake_reader import FakeReader, axis_positions
 from tests.made_tables import create_tables
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -32,9 +32,12 @@ START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 def sketch_of(values: Any) -> Sketch:
     """A sketch of seconds."""
     values = np.asarray(values, dtype=float)
-    made = Sketch(total=float(values.sum()), minimum=float(values.min()), maximum=float(values.max()))
-    np.add.at(made.counts, [axis_position(float(value)) for value in values], 1)
-    return made
+    return Sketch(
+        np.bincount(axis_positions(values), minlength=AXIS_LENGTH),
+        total=float(values.sum()),
+        minimum=float(values.min()),
+        maximum=float(values.max()),
+    )
 
 
 @dataclass

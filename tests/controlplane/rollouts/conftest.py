@@ -1,6 +1,6 @@
 """A pool of simulated nodes in the real registry, whose telemetry stays in memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,9 +111,20 @@ class Fleet:
         with self.database.session() as session:
             return fleet_store.pool_revision(session, pool)
 
-    def serve(self, time: datetime, *, rate: float = 3.0, tokens: int = 20, labelled: bool = True) -> None:
-        """One window of traffic: request latencies are lognormal, times the factor of the revision that runs."""
-        for view in self.views():
+    def serve(
+        self,
+        time: datetime,
+        *,
+        rate: float = 3.0,
+        tokens: int = 20,
+        labelled: bool = True,
+        views: Sequence[NodeView] | None = None,
+    ) -> None:
+        """One window of traffic: request latencies are lognormal, times the factor of the revision that runs.
+
+        views: the nodes, where the caller knows that nothing of them has changed.
+        """
+        for view in self.views() if views is None else views:
             if not view.connected or view.role != "serving" or view.effective is None:
                 continue
             node, revision = view.node, view.effective.revision

@@ -36,8 +36,9 @@ class Stage:
         self.fleet.add(*(nodes or ("a", "b")))
         self.old, self.new = self.fleet.revision(OLD), self.fleet.revision(NEW)
         self.fleet.put_in_production(self.old)
+        views = self.fleet.views()
         for _ in range(history_s // 5):
-            self.fleet.serve(self.now)
+            self.fleet.serve(self.now, views=views)
             self.now += timedelta(seconds=5)
 
     def create(self, **changes: Any) -> Rollout:

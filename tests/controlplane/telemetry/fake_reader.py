@@ -9,10 +9,18 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S, axis_position
+from controlplane.contract.histogram import (
+    AXIS_LENGTH,
+    AXIS_MAX,
+    AXIS_MIN,
+    RELATIVE_ERROR,
+    SCALE,
+    ZERO_THRESHOLD_S,
+)
 from controlplane.contract.metrics import BY_SHORT, WINDOW_S, MetricKind
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, SketchSeries, Span, TimedRequests, ValueSeries, Where
@@ -26,15 +34,21 @@ T = TypeVar("T")
 Answer = tuple[dict[str, str], T, list[tuple[datetime, T]]]
 
 
+def axis_positions(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.int64]:
+    """As `axis_position`, of each."""
+    at_least = np.maximum(np.asarray(values, dtype=float), ZERO_THRESHOLD_S)
+    index = np.ceil(np.log2(at_least) * 2**SCALE).astype(np.int64) - 1
+    return np.clip(index, AXIS_MIN, AXIS_MAX) - AXIS_MIN
+
+
 def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -> Sketch:
     found = Sketch(relative_error=relative_error)
-    for value in values:
-        if value <= ZERO_THRESHOLD_S:
-            found.zero_count += 1
-        else:
-            found.counts[axis_position(value)] += 1
-        found.total += value
-        found.minimum, found.maximum = min(found.minimum, value), max(found.maximum, value)
+    if len(values):
+        given = np.asarray(values, dtype=float)
+        above = given[given > ZERO_THRESHOLD_S]
+        found.counts = np.bincount(axis_positions(above), minlength=AXIS_LENGTH)
+        found.zero_count = len(given) - len(above)
+        found.total, found.minimum, found.maximum = sum(values), float(given.min()), float(given.max())
     return found
 
 

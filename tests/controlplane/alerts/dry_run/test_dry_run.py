@@ -68,15 +68,26 @@ def test_a_limit_is_tried_too_and_a_lower_one_fires_more(fleet: MadeFleet) -> No
     assert (limited(0.3), limited(0.03), limited(30.0)) == (2, 1, 0)
 
 
-@pytest.mark.parametrize(("window_s", "for_s"), [(60.0, 15.0), (45.0, 30.0), (600.0, 120.0)])
-def test_of_wider_windows_only_what_changes_is_judged_and_fires_as_often(
-    fleet: MadeFleet, window_s: float, for_s: float
-) -> None:
+@pytest.fixture(scope="module")
+def twice_slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeFleet]:
+    """A past in which all was slow twice; to be read only."""
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('twice-slow')}/tailwright.db")
+    made = MadeFleet(database)
     series = Series(values("a", "ttft", 0.1, 40), values("a", "ttft", 0.5, 40), (0, 0), step_s=60.0)
     for _ in range(2):
-        fleet.serve(series, 1200, wrong=False)
-        fleet.serve(series, 1200, wrong=True)
-    fleet.serve(series, 1500, wrong=False)
+        made.serve(series, 1200, wrong=False)
+        made.serve(series, 1200, wrong=True)
+    made.serve(series, 1500, wrong=False)
+    yield made
+    made.store.close()
+    database.close()
+
+
+@pytest.mark.parametrize(("window_s", "for_s"), [(60.0, 15.0), (45.0, 30.0), (600.0, 120.0)])
+def test_of_wider_windows_only_what_changes_is_judged_and_fires_as_often(
+    twice_slow: MadeFleet, window_s: float, for_s: float
+) -> None:
+    fleet = twice_slow
     limits = [Limit(metric="ttft", q=0.9, limit_s=0.3)]
     condition = AbsoluteCondition(limits=limits, window_s=window_s, for_s=for_s)
     wanted = AlertRuleCreate(name="r", condition=condition)

@@ -20,13 +20,14 @@ from controlplane.contract.bodies.alerts import (
     Severity,
     SymptomCondition,
 )
-from controlplane.contract.histogram import AXIS_MIN, SCALE, axis_position
+from controlplane.contract.histogram import AXIS_MIN, SCALE
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF, MetricKind
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.alerts.symptoms.series import Series, Window
+from tests.controlplane.telemetry.fake_reader import axis_positions
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.made_tables import create_tables
 
@@ -116,7 +117,7 @@ def _point(metric: OtlpMetric, short: str, value: Any) -> Any:
         return metric.sum.data_points.add(as_double=value)
     metric.exponential_histogram.aggregation_temporality = DELTA
     drawn = np.asarray(value)
-    places = np.array([axis_position(one) for one in drawn])
+    places = axis_positions(drawn)
     point = metric.exponential_histogram.data_points.add(
         count=len(drawn), sum=float(drawn.sum()), min=float(drawn.min()), max=float(drawn.max()), scale=SCALE
     )
