@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +81,7 @@ class _Conversation:
     number: int
     system: int | None
     length: int = 0  # Tokens of all turns so far, answers included.
+    ids: list[int] = field(default_factory=list)  # Of its longest prompt's blocks.
 
 
 class _Prompts:
@@ -90,6 +91,7 @@ class _Prompts:
         self._shape, self._seed, self._random = shape, seed, random
         self._open: list[_Conversation] = []
         self._count = itertools.count()
+        self._systems: dict[int, list[int]] = {}
 
     def next(self, input_length: int, output_length: int) -> tuple[int, list[int]]:
         """The prompt's length and block ids. A drawn length is that of the conversation's new turn."""
@@ -114,14 +116,18 @@ class _Prompts:
         return length, self._blocks(conversation, length)
 
     def _blocks(self, conversation: _Conversation, length: int) -> list[int]:
-        shape, seed = self._shape, self._seed
-        shared = 0 if conversation.system is None else shape.system_tokens // shape.block_size
-        return [
-            hash_id(seed, "system", str(conversation.system), block)
-            if block < shared
-            else hash_id(seed, "conversation", conversation.number, block)
-            for block in range(length // shape.block_size)
-        ]
+        """The conversation's first, of which every turn repeats those of the turns before it."""
+        blocks, ids = length // self._shape.block_size, conversation.ids
+        if conversation.system is not None:
+            ids += self._system_blocks(conversation.system)[len(ids) : blocks]
+        ids += [hash_id(self._seed, "conversation", conversation.number, block) for block in range(len(ids), blocks)]
+        return ids[:blocks]
+
+    def _system_blocks(self, system: int) -> list[int]:
+        if system not in self._systems:
+            shared = range(self._shape.system_tokens // self._shape.block_size)
+            self._systems[system] = [hash_id(self._seed, "system", str(system), block) for block in shared]
+        return self._systems[system]
 
 
 def arrivals(shape: Shape, seed: int) -> Iterator[Arrival]:
