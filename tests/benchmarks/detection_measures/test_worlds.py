@@ -32,7 +32,7 @@ def test_the_rate_is_kept_and_a_seed_tells_the_same(source: Lap) -> None:
 def test_waiting_comes_with_load_and_is_in_ttft_alone(source: Lap) -> None:
     idle, busy = (next(World(replace(CALM, util=util), source, (3,)).chunks(3600.0)) for util in (0.05, 0.9))
     waited = [mean_place(chunk.ttft) - mean_place(chunk.prefill) for chunk in (idle, busy)]
-    assert 0 <= waited[0] < 3 < waited[1]
+    assert 0 <= waited[0] < waited[1] / 20
 
 
 def test_a_fault_hits_those_it_names_from_its_moment_on(source: Lap) -> None:
