@@ -3,12 +3,15 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.rollouts.judging.judging_plan import plan_of
 from tests.web.part_html import NOW, part_html
 from tests.web.rollouts.judged_evidence import SPEC
-from web.rollouts.arm_charts import MOST_NODES
+from web.drawing.line_chart import Line
+from web.rollouts.arm_charts import MOST_NODES, beside
 from web.rollouts.rollout_page import PAGE
 
 STARTED = NOW - timedelta(minutes=10)
@@ -66,3 +69,30 @@ def test_of_a_large_arm_some_nodes_stand_for_all_and_that_is_said() -> None:
     client = Telemetry(control_nodes=[f"gpu-{number}" for number in range(2, 300)])
     text = part_html(PAGE, "arms-ttft", client, rollout="3")
     assert len(client.asked[0]["node"]) == MOST_NODES and f"control: {MOST_NODES} of 298 nodes" in text
+
+
+def line(name: str, *values: float) -> Line:
+    return Line(name, [(STARTED.timestamp() + 10.0 * place, value) for place, value in enumerate(values)])
+
+
+@pytest.mark.parametrize(
+    ("canary", "words"),
+    [
+        ((9.0, 0.05, 0.05, 7.0), "canary p90 is 50 % below the control's: 50 ms against 100 ms."),
+        ((0.01, 0.2, 0.2, 0.2), "canary p90 is 100 % above the control's: 200 ms against 100 ms."),
+        ((0.01, 0.104, 0.104, 0.104), "canary p90 is as the control's: 104 ms against 100 ms."),
+    ],
+)
+def test_a_sentence_compares_both_arms_since_they_are_judged(canary: tuple[float, ...], words: str) -> None:
+    since = STARTED + timedelta(seconds=10)
+    control = line("control p90", 5.0, 0.1, 0.1, 0.1)
+    assert beside(control, line("canary p90", *canary), since) == f"Since it is judged, {words}"
+
+
+def test_it_says_nothing_before_both_were_seen() -> None:
+    control, canary = line("control p90", 0.1, 0.1), line("canary p90", 0.1)
+    assert beside(control, canary, STARTED + timedelta(seconds=5)) is None
+    client = Telemetry(judging_since=STARTED)
+    text = part_html(PAGE, "arms-ttft", client, rollout="3")
+    assert "Since it is judged, canary p90 is as the control&#39;s: 200 ms against 200 ms." in text
+    assert "Since it is judged" not in part_html(PAGE, "arms-ttft", Telemetry(), rollout="3")
