@@ -68,7 +68,7 @@ def arms(client: Client, selection: Selection, metric: str) -> Context:
     lines = [Line(f"{arm.name} p{100 * q:g}", _points(one)) for arm, one in zip(compared, answers, strict=True)]
     start, end = of.range.at(of.now)
     curves = drawn(lines, start.timestamp(), end.timestamp(), of.step_s, marks_of(found))
-    told = None if len(lines) < BOTH or found.judging_since is None else beside(*lines, found.judging_since)
+    told = None if found.judging_since is None else beside(lines, found.judging_since)
     return shown(
         curves if told is None else replace(curves, sentence=told),
         api_call("quantiles", {"metric": metric, "q": [q], NODE.label: found.canary_nodes[:MOST_NODES], **asked}),
@@ -81,13 +81,13 @@ def arms(client: Client, selection: Selection, metric: str) -> Context:
     )
 
 
-def beside(control: Line, canary: Line, since: datetime) -> str | None:
+def beside(lines: Sequence[Line], since: datetime) -> str | None:
     """Such as "Since it is judged, canary p90 is 38 % below the control's: 48 ms against 78 ms." None: not both
     have been seen since. By medians, so that one outlier says nothing; what it means is the verdict's to say."""
-    seen = [[value for at, value in line.points if at >= since.timestamp()] for line in (control, canary)]
-    if not all(seen):
+    seen = [[value for at, value in line.points if at >= since.timestamp()] for line in lines]
+    if len(seen) < BOTH or not all(seen):
         return None
-    usual, its = (median(values) for values in seen)
+    canary, (usual, its) = lines[-1], (median(values) for values in seen)
     figures = f"{seconds(its)} against {seconds(usual)}"
     if not usual or abs(its / usual - 1) < HELD:
         return f"Since it is judged, {canary.name} is as the control's: {figures}."

@@ -86,12 +86,13 @@ def line(name: str, *values: float) -> Line:
 def test_a_sentence_compares_both_arms_since_they_are_judged(canary: tuple[float, ...], words: str) -> None:
     since = STARTED + timedelta(seconds=10)
     control = line("control p90", 5.0, 0.1, 0.1, 0.1)
-    assert beside(control, line("canary p90", *canary), since) == f"Since it is judged, {words}"
+    assert beside([control, line("canary p90", *canary)], since) == f"Since it is judged, {words}"
 
 
 def test_it_says_nothing_before_both_were_seen() -> None:
     control, canary = line("control p90", 0.1, 0.1), line("canary p90", 0.1)
-    assert beside(control, canary, STARTED + timedelta(seconds=5)) is None
+    assert beside([control, canary], STARTED + timedelta(seconds=5)) is None
+    assert beside([canary], STARTED) is None
     client = Telemetry(judging_since=STARTED)
     text = part_html(PAGE, "arms-ttft", client, rollout="3")
     assert "Since it is judged, canary p90 is as the control&#39;s: 200 ms against 200 ms." in text
