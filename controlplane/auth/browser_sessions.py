@@ -9,9 +9,9 @@ import re
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete
+from sqlalchemy import Row, bindparam, delete
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, or_, select
 from sqlmodel.sql.expression import SelectOfScalar
@@ -31,6 +31,7 @@ from controlplane.contract.bodies.access import (
 )
 from controlplane.contract.bodies.people import SCOPE_OF, Role, SessionView
 from controlplane.contract.errors import NotFound, Unauthenticated, Unavailable
+from controlplane.db.column_types import UtcDateTime
 from controlplane.db.database import Database
 from controlplane.db.rows import newest
 
@@ -42,10 +43,31 @@ _BEARER = re.compile(rf"(?i:bearer) +({SESSION_PATTERN}) *")
 _CODE = re.compile(CODE_PATTERN)
 
 
-class Found(NamedTuple):
-    """A live session's row, and whose it is."""
+_LIVES = store.lives(bindparam("now", type_=UtcDateTime))
+_LIVE = (
+    select(  # type: ignore[call-overload]
+        *(col(BrowserSessionRow.id), col(BrowserSessionRow.digest)),
+        *(col(BrowserSessionRow.started_at), col(BrowserSessionRow.used_at)),
+        *(col(PersonRow.id).label("person_id"), col(PersonRow.name).label("person"), col(PersonRow.role)),
+        *(col(TokenRow.id).label("token_id"), col(TokenRow.name).label("token")),
+        *(col(TokenRow.scope), col(TokenRow.node)),
+    )
+    .outerjoin(PersonRow, col(PersonRow.id) == col(BrowserSessionRow.person_id))
+    .outerjoin(TokenRow, (col(TokenRow.id) == col(BrowserSessionRow.token_id)) & _LIVES)
+    .where(
+        col(BrowserSessionRow.digest).in_(bindparam("digests", expanding=True)),
+        col(PersonRow.id).is_not(None) | col(TokenRow.id).is_not(None),
+    )
+)
+"""Sessions by their digests, with the person or the living token of each. Made once: it is asked with each request of
+a browser, and to make it took as long as to run it."""
 
-    row: BrowserSessionRow
+
+class Found(NamedTuple):
+    """A live session, when it was last noted to be used, and whose it is."""
+
+    digest: str
+    used_at: datetime
     principal: Principal
 
 
@@ -178,7 +200,7 @@ def _used(database: Database, secrets: Sequence[str], now: datetime) -> dict[str
         with database.read_session() as session:
             found = _live(session, secrets, now)
         noted_until = now - timedelta(seconds=NOTED_S)
-        _note_use(database, [one.row.digest for one in found.values() if one.row.used_at <= noted_until], now)
+        _note_use(database, [one.digest for one in found.values() if one.used_at <= noted_until], now)
     except SQLAlchemyError as error:
         raise Unavailable("the database does not answer; try again later") from error
     return found
@@ -186,34 +208,19 @@ def _used(database: Database, secrets: Sequence[str], now: datetime) -> dict[str
 
 def _live(session: Session, secrets: Sequence[str], now: datetime) -> dict[str, Found]:
     secret_of = {digest(secret): secret for secret in secrets}
-    known = session.exec(select(BrowserSessionRow).where(col(BrowserSessionRow.digest).in_(secret_of))).all()
-    rows = [row for row in known if is_live(row.started_at, row.used_at, now)]
-    principals = {**_of_people(session, rows), **_of_tokens(session, rows, now)}
-    return {secret_of[row.digest]: Found(row, principals[row.id]) for row in rows if row.id in principals}
-
-
-def _of_people(session: Session, rows: Sequence[BrowserSessionRow]) -> dict[int | None, Principal]:
-    """The sessions of people among `rows`, by number."""
-    wanted = {row.person_id for row in rows if row.person_id is not None}
-    if not wanted:
-        return {}
-    people = {one.id: one for one in session.exec(select(PersonRow).where(col(PersonRow.id).in_(wanted)))}
-    found = [(row.id, people[row.person_id]) for row in rows if row.person_id in people]
+    rows = session.execute(_LIVE, {"digests": list(secret_of), "now": now})
     return {
-        number: Principal(one.name, SCOPE_OF[Role(one.role)], None, session_id=number, person_id=one.id)
-        for number, one in found
+        secret_of[row.digest]: Found(row.digest, row.used_at, _principal(row))
+        for row in rows
+        if is_live(row.started_at, row.used_at, now)
     }
 
 
-def _of_tokens(session: Session, rows: Sequence[BrowserSessionRow], now: datetime) -> dict[int | None, Principal]:
-    """The sessions among `rows` whose token lives, by number."""
-    wanted = {row.token_id for row in rows if row.token_id is not None}
-    if not wanted:
-        return {}
-    living = session.exec(select(TokenRow).where(col(TokenRow.id).in_(wanted), store.lives(now)))
-    tokens = {one.id: one for one in living}
-    found = [(row.id, tokens[row.token_id]) for row in rows if row.token_id in tokens]
-    return {number: Principal(one.name, Scope(one.scope), one.id, one.node, number) for number, one in found}
+def _principal(row: Row[Any]) -> Principal:
+    """Whose session a row of `_LIVE` is: a person's, or a token's."""
+    if row.person_id is not None:
+        return Principal(row.person, SCOPE_OF[Role(row.role)], None, session_id=row.id, person_id=row.person_id)
+    return Principal(row.token, Scope(row.scope), row.token_id, row.node, row.id)
 
 
 def _note_use(database: Database, digests: Sequence[str], now: datetime) -> None:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, update
+from sqlalchemy import BindParameter, ColumnElement, update
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
@@ -172,7 +172,7 @@ def listing(session: Session, *, before_id: int | None, limit: int) -> list[Toke
     return [token_view(row, rules.get(row.id or 0)) for row in rows]
 
 
-def lives(now: datetime) -> ColumnElement[bool]:
+def lives(now: datetime | BindParameter[datetime]) -> ColumnElement[bool]:
     """That a token's row is neither revoked nor expired."""
     expires_at = col(TokenRow.expires_at)
     return col(TokenRow.revoked_at).is_(None) & (expires_at.is_(None) | (expires_at > now))

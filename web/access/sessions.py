@@ -68,7 +68,9 @@ class Api:
 
         Raises `Unauthenticated` for a session that is not open.
         """
-        scope = self.as_holder(secret).own_session().scope
+        scope = self.scopes_of([secret])[secret]
+        if scope is None:
+            raise Unauthenticated("this session has ended; sign in again", field="Authorization")
         return Viewer(self._service_url, secret, SharingTransport(self._transport, self._answers, scope))
 
     def _scopes_asked_for(self, secrets: Sequence[str]) -> dict[str, Scope | None]:
