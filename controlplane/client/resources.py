@@ -33,7 +33,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.health import ReadyReport, ServiceView
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
-from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import FleetColumns, FleetOutline, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
@@ -181,6 +181,10 @@ class ResourceCalls(Connection):
     def fleet(self, pool: str | None = None) -> FleetColumns:
         """Every node at once, as columns."""
         return self._one(FleetColumns, "GET", "/api/v1/fleet", params={"pool": pool})
+
+    def fleet_outline(self, pool: str | None = None) -> FleetOutline:
+        """What the fleet can be filtered by. `pool`: whose nodes are named."""
+        return self._one(FleetOutline, "GET", "/api/v1/fleet/outline", params={"pool": pool})
 
     def node(self, node: str) -> NodeView:
         return self._one(NodeView, "GET", f"/api/v1/nodes/{segment(node)}")

@@ -8,7 +8,7 @@ from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
 from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import FleetColumns, FleetOutline, NodeView, TrialConfig
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.changes.label_selector import SelectorText, parsed
 from controlplane.contract.error_answer import answers
@@ -16,7 +16,7 @@ from controlplane.contract.errors import NodeIsLive, NotFound, Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.db.request_parts import Basis, address_of
-from controlplane.fleet import revisions, whole_fleet
+from controlplane.fleet import fleet_outline, revisions, whole_fleet
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.opamp import opamp_endpoints
@@ -59,6 +59,16 @@ def list_nodes(
 def get_fleet(session: SessionDep, _: Reader, pool: PoolFilter = None) -> FleetColumns:
     """Every node at once, as columns: for overviews of thousands, where pages of whole nodes cost too much."""
     return whole_fleet.fleet_columns(session, pool)
+
+
+@api.get("/fleet/outline", tags=["nodes"])
+def get_fleet_outline(
+    session: SessionDep,
+    _: Reader,
+    pool: Annotated[str | None, Query(description="whose nodes are named; the first pool's without it")] = None,
+) -> FleetOutline:
+    """What the fleet can be filtered by: its pools and revisions, and the nodes of one pool by name."""
+    return fleet_outline.fleet_outline(session, pool)
 
 
 @api.get("/nodes/{node}", tags=["nodes"])

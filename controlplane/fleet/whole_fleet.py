@@ -39,9 +39,9 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     for row in session.exec(query):
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
-        unaccounted, last_seen, runs, labels = row[len(named) + len(told) :]
+        unaccounted, last_seen, effective_text, labels = row[len(named) + len(told) :]
         desired, wanted_hash = wishes.of(NodeRole(role), of_pool, override, cache_reset)
-        revision, config_hash = _runs(runs)
+        revision, config_hash = runs(effective_text)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
             status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
@@ -78,7 +78,7 @@ class _Wishes:
         return self._revisions[number]
 
 
-def _runs(text: str | None) -> tuple[int | None, str]:
+def runs(text: str | None) -> tuple[int | None, str]:
     """Revision and hash of the knobs in a stored effective configuration."""
     return (None, "") if text is None else _read(text)
 

@@ -4,19 +4,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.client import Client
-from controlplane.contract.bodies.nodes import FleetColumns, NodeRole
+from controlplane.contract.bodies.nodes import FleetOutline
 from web.frame.selection import Selection
 from web.frame.time_range import FIRST, LONGEST, OFFERED
 
-MOST_OFFERED = 300
-"""Names of nodes that a field offers; of a larger fleet it takes typed ones alone."""
 BACK = ("1h", "1d", "7d")
 """How much earlier the same span is offered to compare with."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """`pool`: the one that pages about a single pool show. `zoomed_out`: the query of twice the span."""
+    """`pool`: the one that pages about a single pool show. `nodes`: none of a pool of too many, whose names are typed.
+    `zoomed_out`: the query of twice the span."""
 
     pool: str
     pools: list[str]
@@ -28,20 +27,13 @@ class Bar:
 
 
 def bar_of(client: Client, selection: Selection) -> Bar:
-    """Asked of the API: the fleet's nodes give pools and revisions."""
-    return bar_for(client.fleet(), selection)
+    """Asked of the API before the page's first byte: the fleet's outline, not its nodes."""
+    return bar_for(client.fleet_outline(selection.pool), selection)
 
 
-def bar_for(fleet: FleetColumns, selection: Selection) -> Bar:
-    serving = [place for place, role in enumerate(fleet.role) if role is NodeRole.SERVING]
-    pools = sorted({fleet.pool[place] for place in serving})
-    # A pool whose nodes are gone still has its past: it is shown as what it is, not as another one.
-    asked = selection.pool or next(iter(pools), "")
-    nodes = [node for node, pool in zip(fleet.node, fleet.pool, strict=True) if not asked or pool == asked]
-    told = {of[place] for of in (fleet.revision, fleet.desired_revision) for place in serving}
-    revisions = sorted(number for number in told if number)
+def bar_for(fleet: FleetOutline, selection: Selection) -> Bar:
     offered = {f"earlier:{back}": f"{back} earlier" for back in BACK}
-    offered |= {f"revision:{number}": f"revision {number}" for number in revisions}
+    offered |= {f"revision:{number}": f"revision {number}" for number in fleet.revisions}
     if selection.compare is not None:
         offered[selection.compare.text] = selection.compare.words
     ranges = dict(OFFERED)
@@ -49,10 +41,11 @@ def bar_for(fleet: FleetColumns, selection: Selection) -> Bar:
         word = selection.range.start_word
         ranges = {word: selection.range.words} | {one: words for one, words in OFFERED.items() if one != word}
     return Bar(
-        pool=asked,
-        pools=sorted({*pools, asked} - {""}),
-        nodes=nodes if len(nodes) <= MOST_OFFERED else [],
-        revisions=revisions,
+        pool=fleet.pool,
+        # A pool whose nodes are gone still has its past: it is shown as what it is, not as another one.
+        pools=sorted({*fleet.pools, fleet.pool} - {""}),
+        nodes=fleet.nodes,
+        revisions=fleet.revisions,
         ranges=ranges,
         comparisons=offered,
         zoomed_out=_zoomed_out(selection),

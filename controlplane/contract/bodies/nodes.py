@@ -199,6 +199,19 @@ class FleetColumns(BaseModel):
     label_sets: list[dict[str, str]] = Field(description="each set of labels that nodes have, once; no column")
 
 
+MOST_NAMED = 300
+"""Nodes that `FleetOutline` names."""
+
+
+class FleetOutline(BaseModel):
+    """`GET /api/v1/fleet/outline`: what the fleet can be filtered by."""
+
+    pool: str = Field(description="whose nodes these are: as asked for, else the first; empty: there is none")
+    pools: list[str] = Field(description="those with serving nodes, rising")
+    nodes: list[str] = Field(description=f"names, rising; none of them where there are more than {MOST_NAMED}")
+    revisions: list[int] = Field(description="those that a serving node runs or should run, rising")
+
+
 class TrialConfig(BaseModel):
     """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
 

@@ -37,6 +37,7 @@ FIXED = {
     "/api/v1/explain": "get",
     "/api/v1/compare": "get",
     "/api/v1/fleet": "get",
+    "/api/v1/fleet/outline": "get",
     "/api/v1/node-figures": "get",
     "/api/v1/nodes": "get",
     "/api/v1/nodes/{node}": "get",
@@ -108,7 +109,7 @@ BY_SCOPE = {
             "get /api/v1/compare",
         ),
         *("get /api/v1/requests", "get /api/v1/export", "get /api/v1/nodes", "get /api/v1/nodes/{node}"),
-        *("get /api/v1/fleet", "get /api/v1/node-figures"),
+        *("get /api/v1/fleet", "get /api/v1/fleet/outline", "get /api/v1/node-figures"),
         *("get /api/v1/configs", "get /api/v1/configs/{number}", "get /api/v1/alert-rules", "get /api/v1/alerts"),
         *(
             "get /api/v1/symptoms",

@@ -1,0 +1,33 @@
+"""What a fleet can be filtered by, without a row for each of its nodes.
+
+Guarantee: the same pools, names and revisions that the whole fleet's columns have.
+"""
+
+from sqlalchemy import String, cast
+from sqlmodel import Session, col, select
+
+from controlplane.contract.bodies.nodes import MOST_NAMED, FleetOutline, NodeRole
+from controlplane.fleet import machine, whole_fleet
+from controlplane.fleet.tables import NodeRow, PoolRow
+
+
+def fleet_outline(session: Session, pool: str | None = None) -> FleetOutline:
+    """`pool`: whose nodes are named; the first pool's without it."""
+    of = NodeRow
+    alike = (of.pool, of.override_revision, cast(of.effective, String))
+    serving = session.exec(
+        select(*alike).distinct().where(of.role == NodeRole.SERVING.value)  # type: ignore[call-overload]
+    ).all()
+    promoted = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
+    pools = sorted({name for name, _, _ in serving})
+    shown = pool or next(iter(pools), "")
+    wanted = {machine.wanted_revision(override, promoted.get(name)) for name, override, _ in serving}
+    running = {whole_fleet.runs(text)[0] for _, _, text in serving}
+    names = select(of.node).order_by(col(of.node)).limit(MOST_NAMED + 1)
+    nodes = session.exec(names.where(of.pool == shown) if shown else names).all()
+    return FleetOutline(
+        pool=shown,
+        pools=pools,
+        nodes=list(nodes) if len(nodes) <= MOST_NAMED else [],
+        revisions=sorted(number for number in wanted | running if number),
+    )
