@@ -13,18 +13,15 @@ from controlplane.fleet.tables import NodeRow, PoolRow
 
 def fleet_outline(session: Session, pool: str | None = None) -> FleetOutline:
     """`pool`: whose nodes are named; the first pool's without it."""
-    of = NodeRow
-    alike = (of.pool, of.override_revision, cast(of.effective, String))
-    serving = session.exec(
-        select(*alike).distinct().where(of.role == NodeRole.SERVING.value)  # type: ignore[call-overload]
-    ).all()
+    alike = select(NodeRow.pool).add_columns(col(NodeRow.override_revision), cast(col(NodeRow.effective), String))
+    serving = session.execute(alike.distinct().where(col(NodeRow.role) == NodeRole.SERVING.value)).all()
     promoted = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
     pools = sorted({name for name, _, _ in serving})
     shown = pool or next(iter(pools), "")
     wanted = {machine.wanted_revision(override, promoted.get(name)) for name, override, _ in serving}
     running = {whole_fleet.runs(text)[0] for _, _, text in serving}
-    names = select(of.node).order_by(col(of.node)).limit(MOST_NAMED + 1)
-    nodes = session.exec(names.where(of.pool == shown) if shown else names).all()
+    names = select(NodeRow.node).order_by(col(NodeRow.node)).limit(MOST_NAMED + 1)
+    nodes = session.exec(names.where(NodeRow.pool == shown) if shown else names).all()
     return FleetOutline(
         pool=shown,
         pools=pools,

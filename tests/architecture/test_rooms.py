@@ -85,6 +85,7 @@ FACES = {
     "controlplane/fleet": {
         "effective",
         "endpoints",
+        "fleet_outline",
         "machine",
         "revisions",
         "selected_nodes",
