@@ -1,5 +1,6 @@
 """Canary and control over the time of a rollout: small multiples on one axis of time, one a judged metric."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import E2E, ITL, NODE, REQUEST_PARTS, TPOT, TTFT
 from web.drawing.line_chart import Line, Mark, drawn
-from web.drawing.trends import HELD
+from web.drawing.trends import HELD, Trend
 from web.explore.choices import NAMES
 from web.frame.format import percent, seconds
 from web.frame.page import Context, Part, number
@@ -88,11 +89,12 @@ def beside(lines: Sequence[Line], since: datetime) -> str | None:
     if len(seen) < BOTH or not all(seen):
         return None
     canary, (usual, its) = lines[-1], (median(values) for values in seen)
-    figures = f"{seconds(its)} against {seconds(usual)}"
-    if not usual or abs(its / usual - 1) < HELD:
+    figures, change = f"{seconds(its)} against {seconds(usual)}", Trend(usual, its).change
+    if abs(change) < HELD:
         return f"Since it is judged, {canary.name} is as the control's: {figures}."
-    where = "above" if its > usual else "below"
-    return f"Since it is judged, {canary.name} is {percent(abs(its / usual - 1))} {where} the control's: {figures}."
+    share = "" if math.isinf(change) else f"{percent(abs(change))} "
+    where = "above" if change > 0 else "below"
+    return f"Since it is judged, {canary.name} is {share}{where} the control's: {figures}."
 
 
 def level_of(rollout: Rollout, metric: str) -> float | None:

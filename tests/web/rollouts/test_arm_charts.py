@@ -89,6 +89,11 @@ def test_a_sentence_compares_both_arms_since_they_are_judged(canary: tuple[float
     assert beside([control, line("canary p90", *canary)], since) == f"Since it is judged, {words}"
 
 
+def test_beside_a_control_of_nothing_there_is_no_share() -> None:
+    told = beside([line("control p90", 0.0), line("canary p90", 0.05)], STARTED)
+    assert told is not None and told.startswith("Since it is judged, canary p90 is above the control's: 50 ms against")
+
+
 def test_it_says_nothing_before_both_were_seen() -> None:
     control, canary = line("control p90", 0.1, 0.1), line("canary p90", 0.1)
     assert beside([control, canary], STARTED + timedelta(seconds=5)) is None
