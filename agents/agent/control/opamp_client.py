@@ -116,7 +116,9 @@ class OpampClient:
                     await self._over_http()
             except (InvalidHandshake, OSError, TimeoutError) as error:
                 log.info("OpAMP over WebSocket cannot be opened: %s", str(error) or type(error).__name__)
-                await self._over_http()
+                # Where nobody listens nobody can be asked over HTTP: whoever begins to by then is to be spoken with well.
+                if self._proxy or not isinstance(error, ConnectionRefusedError):
+                    await self._over_http()
             except ConnectionClosed as error:
                 if error.rcvd is not None and error.rcvd.code == REPLACED_CODE:
                     log.warning("the OpAMP connection was closed: %s", error.rcvd.reason)

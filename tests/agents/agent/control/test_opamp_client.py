@@ -1,6 +1,7 @@
 """The OpAMP loop over both transports, and its messages."""
 
 import asyncio
+import errno
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -285,8 +286,7 @@ def test_it_polls_while_there_is_no_websocket_and_returns_to_it(
 
     async def run() -> None:
         async with connected(served_service, service, tmp_path, websocket_retry_s=0.5) as (client, _):
-            await until(lambda: service.transports.count("http") >= 3)
-            assert client.transport == "http"
+            await until(lambda: service.transports.count("http") >= 3 and client.transport == "http")
             service.websocket_open = True
             await until(lambda: "websocket" in service.transports)
 
@@ -311,6 +311,30 @@ def test_it_comes_back_after_the_service_was_gone(
             assert service.agents[before].HasField("agent_description")
 
     asyncio.run(run())
+
+
+def test_a_port_that_was_closed_a_moment_ago_makes_nobody_poll(
+    served_service: ServedApp, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what comes back with the service in this moment polls it for a minute."""
+    tries = 0
+
+    def connect(*given: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
+        return opamp_connect(*given, **options)
+
+    opamp_connect = opamp_client.connect
+    monkeypatch.setattr(opamp_client, "connect", connect)
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(service.agents) >= 2)
+
+    asyncio.run(run())
+    assert tries == 2 and set(service.transports) == {"websocket"}
 
 
 def test_who_is_replaced_by_a_newer_connection_waits_before_it_comes_back(
