@@ -3,7 +3,6 @@
 Guarantee: the same pools, names and revisions that the whole fleet's columns have.
 """
 
-from sqlalchemy import String, cast
 from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.nodes import MOST_NAMED, FleetOutline, NodeRole
@@ -13,13 +12,13 @@ from controlplane.fleet.tables import NodeRow, PoolRow
 
 def fleet_outline(session: Session, pool: str | None = None) -> FleetOutline:
     """`pool`: whose nodes are named; the first pool's without it."""
-    alike = select(NodeRow.pool).add_columns(col(NodeRow.override_revision), cast(col(NodeRow.effective), String))
+    alike = select(NodeRow.pool).add_columns(col(NodeRow.override_revision), *whole_fleet.RUNS)
     serving = session.execute(alike.distinct().where(col(NodeRow.role) == NodeRole.SERVING.value)).all()
     promoted = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
-    pools = sorted({name for name, _, _ in serving})
+    pools = sorted({name for name, *_ in serving})
     shown = pool or next(iter(pools), "")
-    wanted = {machine.wanted_revision(override, promoted.get(name)) for name, override, _ in serving}
-    running = {whole_fleet.runs(text)[0] for _, _, text in serving}
+    wanted = {machine.wanted_revision(override, promoted.get(name)) for name, override, *_ in serving}
+    running = {whole_fleet.runs(*told)[0] for _, _, *told in serving}
     names = select(NodeRow.node).order_by(col(NodeRow.node)).limit(MOST_NAMED + 1)
     nodes = session.exec(names.where(NodeRow.pool == shown) if shown else names).all()
     return FleetOutline(

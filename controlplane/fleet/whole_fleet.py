@@ -21,7 +21,9 @@ from controlplane.fleet.tables import NodeRow, PoolRow
 DIGITS = 12
 """Of a configuration's hash: enough to tell a fleet's apart, few enough to be read."""
 MOST_READ = 4096
-"""Different reports that are remembered."""
+"""Different configurations that are remembered."""
+RUNS = tuple(cast(col(NodeRow.effective)[part], String) for part in ("revision", "knobs"))
+"""What a node runs, as JSON. The rest of what it reports, its memory above all, no two nodes have alike."""
 
 
 def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
@@ -29,7 +31,7 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     of = NodeRow
     named = (of.node, of.pool, of.role, of.backend, of.model, of.connected, of.healthy, of.health_detail)
     told = (of.override_revision, of.cache_reset, of.config_hash, of.config_status, of.drift_since)
-    newest = (of.unaccounted_share, of.last_seen, cast(of.effective, String), cast(of.labels, String))
+    newest = (of.unaccounted_share, of.last_seen, *RUNS, cast(of.labels, String))
     query = select(*named, *told, *newest).order_by(col(of.node))  # type: ignore[call-overload]
     if pool is not None:
         query = query.where(of.pool == pool)
@@ -39,9 +41,9 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     for row in session.exec(query):
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
-        unaccounted, last_seen, effective_text, labels = row[len(named) + len(told) :]
+        unaccounted, last_seen, revision_text, knobs_text, labels = row[len(named) + len(told) :]
         desired, wanted_hash = wishes.of(NodeRole(role), of_pool, override, cache_reset)
-        revision, config_hash = runs(effective_text)
+        revision, config_hash = runs(revision_text, knobs_text)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
             status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
@@ -78,14 +80,12 @@ class _Wishes:
         return self._revisions[number]
 
 
-def runs(text: str | None) -> tuple[int | None, str]:
-    """Revision and hash of the knobs in a stored effective configuration."""
-    return (None, "") if text is None else _read(text)
-
-
 @lru_cache(maxsize=MOST_READ)
-def _read(text: str) -> tuple[int | None, str]:
-    found, _ = effective.read(text.encode())
+def runs(revision: str | None, knobs: str | None) -> tuple[int | None, str]:
+    """Revision and hash of the knobs in a stored effective configuration, of which `RUNS` are given."""
+    if revision is None or knobs is None:
+        return None, ""
+    found, _ = effective.salvage({"revision": json.loads(revision), "knobs": json.loads(knobs)})
     if found is None:
         return None, ""
     return found.revision, hashlib.sha256(canonical_json(machine.known(found)).encode()).hexdigest()[:DIGITS]

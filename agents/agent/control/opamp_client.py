@@ -116,7 +116,7 @@ class OpampClient:
                     await self._over_http()
             except (InvalidHandshake, OSError, TimeoutError) as error:
                 log.info("OpAMP over WebSocket cannot be opened: %s", str(error) or type(error).__name__)
-                # Where nobody listens nobody can be asked over HTTP: whoever begins to by then is to be spoken with well.
+                # Where nobody listens nobody answers over HTTP; and who begins to in this moment is to be asked well.
                 if self._proxy or not isinstance(error, ConnectionRefusedError):
                     await self._over_http()
             except ConnectionClosed as error:

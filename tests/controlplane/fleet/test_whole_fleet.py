@@ -6,6 +6,7 @@ from controlplane.contract.bodies.nodes import state_of
 from controlplane.contract.knobs import EngineConfig
 from controlplane.db.database import Database
 from controlplane.fleet import machine, revisions, store, whole_fleet
+from controlplane.fleet.fleet_outline import fleet_outline
 from controlplane.fleet.tables import NodeRow
 from tests.controlplane.fleet.test_store import NOW
 
@@ -45,6 +46,25 @@ def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> No
     assert len(found.label_sets) == 2, "what nodes have alike is told once"
     assert [state.value for state in found.state] == ["degraded", "healthy", "unhealthy", "offline"]
     assert found.config_hash[0] == found.config_hash[2] != found.config_hash[1] != "" and found.config_hash[3] == ""
+
+
+def test_nodes_that_differ_in_memory_alone_are_read_once(database: Database) -> None:
+    before = whole_fleet.runs.cache_info()
+    with database.session() as session:
+        for number in range(5):
+            row = store.place(session, f"n{number}", pool="chat", role="serving", backend="vllm", now=NOW)
+            row.effective = {**runs(7001), "memory": {"kv_bytes_used": number}}
+            session.add(row)
+        for name, told in (("none", None), ("older", {"knobs": {}}), ("wrong", {"revision": "x", "knobs": []})):
+            row = store.place(session, name, pool="chat", role="serving", backend="vllm", now=NOW)
+            row.effective = told
+            session.add(row)
+        found = whole_fleet.fleet_columns(session)
+        outline = fleet_outline(session)
+    assert found.revision == [7001] * 5 + [None] * 3
+    assert len(set(found.config_hash[:5])) == 1 and found.config_hash[5:] == [""] * 3
+    assert outline.revisions == [7001]
+    assert whole_fleet.runs.cache_info().misses - before.misses <= 4
 
 
 def test_a_configuration_that_failed_is_told_only_of_the_one_that_is_wanted(database: Database) -> None:
