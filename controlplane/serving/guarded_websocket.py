@@ -10,6 +10,7 @@ import logging
 import socket
 from typing import Any, cast
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
@@ -33,6 +34,11 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         if (connection := transport.get_extra_info("socket")) is not None and connection.family != socket.AF_UNIX:
             vanished_peer.detect(connection)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # Answered, if by a refusal; uvicorn would log that nothing was.
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):

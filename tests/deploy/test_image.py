@@ -168,7 +168,8 @@ def test_the_steps_give_a_service_that_nobody_runs_from_a_folder_that_it_cannot_
         ready = lambda: httpx.get(f"http://127.0.0.1:{port}/readyz", headers=headers).status_code == 200  # noqa: E731
         wait_for("the service is ready", ready)
         assert healthy() == 0
-        assert httpx.get(f"http://127.0.0.1:{port}/login", headers=headers).status_code == 200
+        login = httpx.get(f"http://127.0.0.1:{port}/login", headers=headers)
+        assert login.status_code == 200, (tmp_path / "log").read_text()[-4000:]
         wait_for("the tuner worker waits", lambda: "worker" in (tmp_path / "log").read_text())
     finally:
         service.terminate()

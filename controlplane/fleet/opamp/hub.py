@@ -147,8 +147,8 @@ class FleetHub:
         return len(self._connections)
 
     def come(self) -> Place | float:
-        """A place for an agent that comes anew, to be left once it has been answered; or in how many seconds it is to
-        come again, for too many do."""
+        """A place for an agent that comes anew, to be waited for, and left once it has been answered; or in how many
+        seconds it is to come again, for too many do."""
         found = self.turnstile.come()
         if not isinstance(found, Place):
             self.door.refuse(Refused.OPAMP_BUSY)
@@ -234,6 +234,7 @@ class FleetHub:
 
     def end_all(self) -> None:
         """Close every WebSocket (the service stops). Call on the event loop."""
+        self.turnstile.open()
         for connection in self._connections:
             self._end(connection, Close.GOING_AWAY)
 

@@ -52,6 +52,7 @@ async def _anew(hub: FleetHub, asked: Asked) -> Answer:
     if not isinstance(place, Place):
         return Answer(_later(asked.report, place))
     try:
+        await place.reached.wait()
         return await hub.reports.do(asked)
     finally:
         place.leave()

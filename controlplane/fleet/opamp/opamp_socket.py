@@ -54,6 +54,7 @@ async def serve(socket: WebSocket, service: FleetParts) -> None:
         await _deny(socket, Unavailable("many agents have come at once: come again"), place)
         return
     try:
+        await place.reached.wait()
         await socket.accept()
         connection = hub.join(principal)
         try:

@@ -28,6 +28,7 @@ from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import rotation
+from controlplane.fleet.opamp.known_uids import KnownUids
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.view import acknowledged_of, effective_of
@@ -84,7 +85,7 @@ class Asked:
 def answer(database: Database, asked: Asked, terms: Terms) -> Answer:
     """Take one report in and answer it."""
     with database.session() as session:
-        return _answer(session, asked, terms, Wishes(session))
+        return _answer(session, asked, terms, Wishes(session), KnownUids(session, [asked.report.instance_uid]))
 
 
 def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[Answer | Exception]:
@@ -94,7 +95,8 @@ def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[An
             with database.session() as session:
                 _kept = _read_ahead(session, asked)
                 wishes = Wishes(session)
-                return [_answer(session, one, terms, wishes) for one in asked]
+                uids = KnownUids(session, {one.report.instance_uid for one in asked})
+                return [_answer(session, one, terms, wishes, uids) for one in asked]
         except DBAPIError as error:
             if not isinstance(error, DataError | IntegrityError):
                 return [error] * len(asked)  # The database is not there: one wait for it is enough.
@@ -133,7 +135,7 @@ def _offer(row: NodeRow | None, wishes: Wishes, terms: Terms) -> Answer | None:
     return None if row is None or row.instance_uid is None else _reply(row, wishes, terms)
 
 
-def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes) -> Answer:
+def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes, uids: KnownUids) -> Answer:
     principal, report, now, came = asked.principal, asked.report, asked.now, asked.came
     reply = Reply(report.instance_uid)
     if report.description is not None:
@@ -155,6 +157,7 @@ def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes) -> Ans
         row.instance_uid, last_num, report.instance_uid, report.sequence_num
     )
     _take_in(session, row, report, now, terms, came)
+    uids.note(row)
     problems = [*report.problems, *_moves(principal, row, report.description)]
     try:
         fleet.adopt(session, row, now, wishes)
@@ -166,22 +169,17 @@ def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes) -> Ans
     reply = replace(
         answered.reply,
         token=rotation.offered(session, principal, row, terms.token_days, now) if due else None,
-        new_instance_uid=_another_uid(session, row, report, now),
+        new_instance_uid=_another_uid(uids, row, report, now),
         report_full_state=not complete,
         error="; ".join(problems) or None,
     )
     return Answer(reply, answered.node, answered.desired)
 
 
-def _another_uid(session: Session, row: NodeRow, report: AgentReport, now: datetime) -> bytes | None:
+def _another_uid(uids: KnownUids, row: NodeRow, report: AgentReport, now: datetime) -> bytes | None:
     """A new instance_uid for an agent that asks for one, or whose own is another node's, too: a machine was copied."""
-    if not report.wants_instance_uid:
-        if report.description is None:
-            return None
-        others = select(NodeRow.node).where(NodeRow.instance_uid == report.instance_uid, NodeRow.node != row.node)
-        if session.exec(others.where(col(NodeRow.connected).is_(True)).limit(1)).first() is None:
-            return None
-    return new_instance_uid(int(now.timestamp() * 1000))
+    is_copy = report.description is not None and uids.is_anothers(row)
+    return new_instance_uid(int(now.timestamp() * 1000)) if report.wants_instance_uid or is_copy else None
 
 
 def _identity_problem(principal: Principal, description: Description) -> str | None:

@@ -1,9 +1,13 @@
 """What the server tells agents of themselves: how often to speak, when to come again, and which identity is free."""
 
 import json
+import logging
+import socket
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
@@ -54,7 +58,7 @@ def crowded(service: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Mo
     door = service.server.service.door
     before = door.refused[Refused.OPAMP_BUSY]
     with monkeypatch.context() as full:
-        full.setattr(service.parts.fleet, "turnstile", Turnstile(most=0))
+        full.setattr(service.parts.fleet, "turnstile", Turnstile(most=0, waiting=0))
         yield full
     assert door.refused[Refused.OPAMP_BUSY] == before + 1
 
@@ -74,7 +78,12 @@ def test_who_comes_over_http_while_too_many_do_is_told_when_to_come_again(
 
 
 def test_who_connects_while_too_many_do_is_told_at_the_door(
-    service: Any, socket_wire: Any, make_agent: Any, name: str, crowded: pytest.MonkeyPatch
+    service: Any,
+    socket_wire: Any,
+    make_agent: Any,
+    name: str,
+    crowded: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     token, agent = service.enrol(name, name), make_agent(name, name)
     with pytest.raises(InvalidStatus) as denied, socket_wire(token):
@@ -82,10 +91,11 @@ def test_who_connects_while_too_many_do_is_told_at_the_door(
     assert denied.value.response.status_code == 503
     assert SOONEST_S <= int(denied.value.response.headers["Retry-After"]) <= LATEST_S
     assert json.loads(denied.value.response.body or b"")["error"]["code"] == "unavailable"
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR], "to be refused is no fault of ours"
     crowded.undo()
     with socket_wire(token) as line:
         line.exchange(agent.full())
-        crowded.setattr(service.parts.fleet, "turnstile", Turnstile(most=0))
+        crowded.setattr(service.parts.fleet, "turnstile", Turnstile(most=0, waiting=0))
         assert not line.exchange(agent.full()).HasField("error_response"), "it is in"
 
 
@@ -99,9 +109,9 @@ def test_a_place_is_left_by_whoever_was_answered_left_or_says_nothing(
 
     def is_free() -> bool:
         place = turnstile.come()
-        if isinstance(place, Place):
-            place.leave()
-        return isinstance(place, Place)
+        assert isinstance(place, Place)
+        place.leave()
+        return place.reached.is_set()
 
     with socket_wire(token) as line:
         line.exchange(make_agent(name, name).full())
@@ -111,6 +121,58 @@ def test_a_place_is_left_by_whoever_was_answered_left_or_says_nothing(
         with socket_wire(service.enrol(f"{name}-2", name)) as line:
             line.exchange(make_agent(f"{name}-2", name).full())
     eventually(is_free)
+
+
+def test_who_waits_at_the_door_is_let_in_when_another_is_done(
+    service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turnstile = Turnstile(most=1)
+    monkeypatch.setattr(service.parts.fleet, "turnstile", turnstile)
+    monkeypatch.setattr(opamp_socket, "PLACE_S", 60.0)
+    in_time: list[str] = []
+
+    def wait(number: int) -> None:
+        with socket_wire(service.enrol(f"{name}-{number}", name)) as line:
+            line.exchange(make_agent(f"{name}-{number}", name).full())
+            in_time.append(f"{name}-{number}")
+
+    with socket_wire(service.enrol(name, name)) as line, ThreadPoolExecutor(2) as others:
+        waiting = [others.submit(wait, number) for number in range(2)]
+        eventually(lambda: turnstile.waiting == 2)
+        assert not in_time
+        line.exchange(make_agent(name, name).full())
+        for one in waiting:
+            one.result(timeout=60)
+    assert sorted(in_time) == [f"{name}-{number}" for number in range(2)]
+
+
+def test_who_is_gone_before_it_is_let_in_keeps_nobody_out(
+    service: Any,
+    socket_wire: Any,
+    make_agent: Any,
+    name: str,
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turnstile = Turnstile(most=1)
+    monkeypatch.setattr(service.parts.fleet, "turnstile", turnstile)
+    monkeypatch.setattr(opamp_socket, "PLACE_S", 60.0)
+    token = service.enrol(f"{name}-gone", name)
+    with socket_wire(service.enrol(name, name)) as line:
+        address = urlsplit(service.url)
+        with socket.create_connection((address.hostname, address.port)) as gone:
+            gone.sendall(
+                f"GET /v1/opamp HTTP/1.1\r\nHost: {address.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                f"Authorization: Bearer {token}\r\n\r\n".encode()
+            )
+            eventually(lambda: turnstile.waiting == 1)
+        service.admin.node(name)  # Asked after it has gone: so the service has seen that.
+        line.exchange(make_agent(name, name).full())
+        with socket_wire(service.enrol(f"{name}-2", name)) as other:
+            other.exchange(make_agent(f"{name}-2", name).full())
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 def test_of_two_nodes_with_one_instance_uid_the_later_is_given_another(

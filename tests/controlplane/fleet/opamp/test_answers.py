@@ -85,15 +85,20 @@ def test_together_they_come_to_what_they_come_to_one_by_one(database: Database, 
                 )
             ]
         )
+        moved, copied = f"{99:032x}", f"{3:032x}"
+        said = {"n0": moved, "n1": moved, "n2": copied, "n3": f"{98:032x}", "n4": copied}
+        rounds.append(asked_of(principals, **{node: full(node, uid) for node, uid in said.items()}))
         told: list[Any] = []
         for asked in rounds:
             got = answers(one, asked, TERMS) if together else [answer(one, each, TERMS) for each in asked]
             for each in got:
                 assert isinstance(each, Answer)
-                told.append((each.node, each.desired, each.reply.offer is not None, each.reply.error))
+                renamed = each.reply.new_instance_uid is not None
+                told.append((each.node, each.desired, each.reply.offer is not None, each.reply.error, renamed))
         found.append((told, state_of(one)))
     other.close()
     assert found[0] == found[1]
+    assert [renamed for *_, renamed in told[-5:]] == [False, True, True, False, True], "two of them are copies"
 
 
 def test_many_cost_few_statements(database: Database) -> None:
@@ -108,6 +113,8 @@ def test_many_cost_few_statements(database: Database) -> None:
     assert all(isinstance(one, Answer) for one in answers(database, beats, TERMS))
     assert len(statements) <= 10, statements
     statements.clear()
+    assert all(isinstance(one, Answer) for one in answers(database, asked_of(principals), TERMS))
+    assert len(statements) <= 10, statements
     with database.session() as opened:
         number = fleet.create_revision(opened, RevisionCreate(knobs={"max_num_seqs": 7}), "x", NOW).number
         fleet.set_pool_revision(opened, "chat", number, NOW)
