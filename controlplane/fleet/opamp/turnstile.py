@@ -8,6 +8,7 @@ as fast as it can be served, and nobody tries in vain for long.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 import anyio
@@ -16,12 +17,13 @@ MOST_INSIDE = 256
 WAITED_S = 5.0
 """Less than any agent waits for an answer to its handshake."""
 MOST_WAITING = 4096
-SOONEST_S, LATEST_S = 2.0, 120.0
-FIRST_PACE_S = 1 / 500
-"""Between two that get done, before it is known: rather too short, for those who come too soon wait."""
-_LONGEST_GAP_S = 1.0
-_WEIGHT = 0.02
-"""Of one gap in the pace."""
+SOONEST_S, LATEST_S = 2.0, 20.0
+FIRST_A_SECOND = 500.0
+"""Get done, before it is known: rather too many, for those who come too soon wait."""
+_SPAN_S = 1.0
+_SPANS = 10
+"""The best of the last of these is the pace: what is served while thousands are told to come later is less than what
+will be served when they do."""
 
 
 class Place:
@@ -47,8 +49,14 @@ class Turnstile:
         self._monotonic, self._most, self._most_waiting = monotonic, most, waiting
         self._inside = 0
         self._waiting: dict[Place, None] = {}  # In the order of coming.
-        self._next_s = self._left_s = -LATEST_S
-        self.pace_s = FIRST_PACE_S
+        self._next_s = -LATEST_S
+        self._began_s, self._got_done = monotonic(), 0
+        self._a_second = deque([FIRST_A_SECOND], maxlen=_SPANS)
+
+    @property
+    def pace_s(self) -> float:
+        """Between two that get done."""
+        return 1 / max(self._a_second)
 
     def come(self) -> Place | float:
         """A place, which may have to be waited for, or in how many seconds to come again."""
@@ -81,14 +89,20 @@ class Turnstile:
         if place in self._waiting:
             del self._waiting[place]
             return
-        now_s = self._monotonic()
-        if self._inside > self._most / 2:  # Else it is those who come that set the pace.
-            gap_s = min(now_s - self._left_s, _LONGEST_GAP_S)
-            self.pace_s += (gap_s - self.pace_s) * _WEIGHT
-        self._left_s = now_s
+        self._count()
         if self._waiting and self._inside <= self._most:
             following = next(iter(self._waiting))
             del self._waiting[following]
             following.reached.set()
         else:
             self._inside -= 1
+
+    def _count(self) -> None:
+        now_s = self._monotonic()
+        if self._inside <= self._most / 2:  # It is those who come that set the pace.
+            self._began_s, self._got_done = now_s, 0
+            return
+        self._got_done += 1
+        if now_s - self._began_s >= _SPAN_S:
+            self._a_second.append(self._got_done / (now_s - self._began_s))
+            self._began_s, self._got_done = now_s, 0
