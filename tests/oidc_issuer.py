@@ -48,7 +48,8 @@ def part(value: Any) -> str:
 @dataclass
 class Issuer:
     """`person`: claims of whoever signs in; `says`: what its ID tokens say in place of the truth (None: leave it out);
-    `metadata`: the same of its discovery document; `sign`: how its ID tokens are signed."""
+    `metadata`: the same of its discovery document; `sign`: how its ID tokens are signed; `can`: the classes (acr) that
+    whoever signs in can prove: it takes the first of these that it is asked for."""
 
     url: str
     key: Key = field(default_factory=lambda: make_key("RS256", "first"))
@@ -58,6 +59,7 @@ class Issuer:
     says: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     sign: Signer | None = None
+    can: tuple[str, ...] = ()
     asks_first: bool = False
     asked: Counter[str] = field(default_factory=Counter)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -133,7 +135,15 @@ class Issuer:
         if asked is None or made != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
             return JSONResponse({"error": "invalid_grant", "error_description": "no such code"}, 400)
         now = int(time.time())
-        claims = {"iss": self.url, "aud": CLIENT_ID, "exp": now + 300, "iat": now, "nonce": asked["nonce"]}
+        claims: dict[str, Any] = {
+            "iss": self.url,
+            "aud": CLIENT_ID,
+            "exp": now + 300,
+            "iat": now,
+            "nonce": asked["nonce"],
+        }
+        asked_for = (name for name in asked.get("acr_values", "").split() if name in self.can)
+        claims["acr"] = next(asked_for, None)
         claims = {name: value for name, value in {**claims, **self.person, **self.says}.items() if value is not None}
         token = (self.sign or self.signed)(claims)
         return JSONResponse({"access_token": "x", "token_type": "Bearer", "id_token": token})

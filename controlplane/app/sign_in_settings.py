@@ -12,6 +12,7 @@ from controlplane.terminal.setting_values import words_of
 if TYPE_CHECKING:
     from controlplane.auth.oidc.issuer import Issuer
     from controlplane.auth.oidc.registration import Registration
+    from controlplane.auth.oidc.second_factor import SecondFactor
     from controlplane.outgoing.addresses import Network
 
 Words = Annotated[tuple[str, ...], BeforeValidator(words_of)]
@@ -36,6 +37,14 @@ class SignInSettings(BaseModel):
     oidc_viewer_groups: Words = Field(default=(), description="Groups that see everything, with commas between.")
     oidc_operator_groups: Words = Field(default=(), description="Groups that start studies and rollouts, too.")
     oidc_admin_groups: Words = Field(default=(), description="Groups that may do everything.")
+    oidc_admin_amr: Words = Field(
+        default=(),
+        description="What shows an admin's second factor, any of them in the ID token's amr, such as mfa,otp,hwk; then "
+        "an admin's token signs no browser in.",
+    )
+    oidc_admin_acr: Words = Field(
+        default=(), description="The same, by the ID token's acr; the issuer is asked for these (acr_values)."
+    )
     oidc_allow: Words = Field(
         default=(), description="Networks beside the public ones that the issuer is in, such as 10.0.0.0/8."
     )
@@ -52,7 +61,11 @@ class SignInSettings(BaseModel):
         from controlplane.auth.oidc.group_roles import GroupRoles
         from controlplane.auth.oidc.registration import CALLBACK, Registration, is_safe
 
+        admins = self._admins_second_factor()
         if self.oidc_issuer is None:
+            if admins is not None:
+                field = "oidc_admin_amr" if self.oidc_admin_amr else "oidc_admin_acr"
+                raise BadSettings(f"{field}: is of people's sign-in; oidc_issuer names where", field=field)
             if not self.token_sign_in:
                 raise BadSettings(
                     "token_sign_in: with it off nobody can sign in; oidc_issuer names where", field="token_sign_in"
@@ -88,6 +101,7 @@ class SignInSettings(BaseModel):
             client_secret=self._client_secret(),
             groups_claim=self.oidc_groups_claim,
             scopes=self.oidc_scopes,
+            admins=admins,
         )
 
     def issuer(self, base_url: str, own: "tuple[Network, ...]") -> "Issuer | None":
@@ -109,6 +123,16 @@ class SignInSettings(BaseModel):
         except (OSError, ssl.SSLError) as error:
             raise BadSettings(f"oidc_ca_file: {self.oidc_ca_file}: {error}", field="oidc_ca_file") from error
         return Issuer(registration, AddressPolicy((*allowed, *own)), tls)
+
+    def _admins_second_factor(self) -> "SecondFactor | None":
+        from controlplane.auth.oidc.second_factor import SecondFactor
+
+        given = {"oidc_admin_amr": self.oidc_admin_amr, "oidc_admin_acr": self.oidc_admin_acr}
+        for field, values in given.items():
+            # An empty one would be what an ID token says that says nothing.
+            if not all(value and not any(letter.isspace() for letter in value) for value in values):
+                raise BadSettings(f"{field}: wants values with commas between, without spaces", field=field)
+        return SecondFactor(frozenset(self.oidc_admin_amr), self.oidc_admin_acr) if any(given.values()) else None
 
     def _client_secret(self) -> str | None:
         if self.oidc_client_secret_file is None:

@@ -19,6 +19,7 @@ from controlplane.ledger import Actor
 from controlplane.ledger.actor import is_reserved
 
 LONGEST_NAME = 128
+_RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.OPERATOR, Role.ADMIN))}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def somebody_of(claims: Mapping[str, Any]) -> Somebody:
 
 
 def signed_in(session: Session, who: Somebody, role: Role, now: datetime) -> PersonRow:
-    """The person's row, as of this sign-in; a role that has changed counts for the sessions that are open, too."""
+    """The person's row, as of this sign-in. A role that was taken away counts for the sessions that are open, too; a
+    greater one ends them: they were begun with less proof, and by somebody who could do less with them."""
     row = _row_of(session, who)
     if row is None:
         row = PersonRow(
@@ -62,6 +64,8 @@ def signed_in(session: Session, who: Somebody, role: Role, now: datetime) -> Per
             first_seen_at=now,
             signed_in_at=now,
         )
+    elif _RANK[role] > _RANK[Role(row.role)]:
+        session.execute(delete(BrowserSessionRow).where(col(BrowserSessionRow.person_id) == row.id))
     row.name, row.role, row.signed_in_at = who.name, role.value, now
     session.add(row)
     session.flush()

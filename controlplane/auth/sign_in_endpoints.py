@@ -6,7 +6,7 @@ from controlplane.auth import browser_sessions
 from controlplane.auth.browser_address import browser_address
 from controlplane.auth.guard import Holder, TokenReader
 from controlplane.auth.sign_in_parts import Sign
-from controlplane.contract.bodies.access import SessionStart, SessionStarted, SignInCode
+from controlplane.contract.bodies.access import Scope, SessionStart, SessionStarted, SignInCode
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from controlplane.db import SessionDep
@@ -19,6 +19,12 @@ def create_sign_in_code(session: SessionDep, principal: TokenReader, service: Si
     """Make a code that signs one browser in as this token, once, within a minute: `/login?code=CODE`."""
     if not service.token_sign_in:
         raise Forbidden("browsers are not signed in with a token here, people sign in", field="token_sign_in")
+    if principal.scope is Scope.ADMIN and service.issuer is not None and service.issuer.registration.admins is not None:
+        raise Forbidden(
+            "an admin's token signs no browser in here: admins sign in at the issuer, with a second factor. Commands "
+            "take the token, and one of scope operate or read signs in",
+            field="oidc_admin_amr",
+        )
     assert principal.token_id is not None  # The route wants a token itself.
     return browser_sessions.make_code(session, principal.token_id, service.clock())
 

@@ -19,7 +19,7 @@ from controlplane.auth.sign_in_parts import Sign, SignInParts
 from controlplane.auth.tables import SignInAttemptRow
 from controlplane.auth.token import digest
 from controlplane.contract.bodies.access import SessionStarted
-from controlplane.contract.bodies.people import SignInBegun, SignInFinish, SignInWays
+from controlplane.contract.bodies.people import Role, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Forbidden, NotFound, SignInRefused, Unauthenticated, Unavailable
 
@@ -80,6 +80,14 @@ def _finished(service: SignInParts, issuer: Issuer, wanted: SignInFinish, addres
         raise Forbidden(
             f"{who.name} is in no group that may use this service. Groups that count are {roles.told()}",
             field=issuer.registration.groups_claim,
+        )
+    admins = issuer.registration.admins
+    if role is Role.ADMIN and admins is not None and not admins.shown_by(claims):
+        logger.warning("%r would be an admin, and has signed in without a second factor", who.name)
+        raise Forbidden(
+            f"{who.name} is in a group of admins, who sign in here with a second factor: the issuer has to say "
+            f"{admins.told()}, and says {admins.found(claims)}. Sign in at the issuer with it, then again here",
+            field="amr" if admins.methods else "acr",
         )
     row = SignInAttemptRow(digest=used, expires_at=attempt.expires_at)
     try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from controlplane.auth.oidc.group_roles import GroupRoles
+from controlplane.auth.oidc.second_factor import SecondFactor
 from controlplane.auth.oidc.sign_in_attempt import Attempt
 from controlplane.contract.host_names import is_loopback
 
@@ -13,7 +14,8 @@ CALLBACK = "/login/callback"
 
 @dataclass(frozen=True)
 class Registration:
-    """`redirect_uri` is registered with the issuer; a client without a secret is a public one, PKCE alone proves it."""
+    """`redirect_uri` is registered with the issuer; a client without a secret is a public one, PKCE alone proves it.
+    `admins`: what an admin has to show beside a group; None: nothing."""
 
     issuer: str
     client_id: str
@@ -22,6 +24,7 @@ class Registration:
     client_secret: str | None = field(default=None, repr=False)
     groups_claim: str = "groups"
     scopes: tuple[str, ...] = ("openid", "profile", "email")
+    admins: SecondFactor | None = None
 
     def page_for(self, authorization_endpoint: str, attempt: Attempt) -> str:
         """The issuer's page that this attempt's browser goes to."""
@@ -35,6 +38,9 @@ class Registration:
             "code_challenge": attempt.challenge,
             "code_challenge_method": "S256",
         }
+        if self.admins is not None and self.admins.classes:
+            # As a wish: who will be what is known afterwards only, and a viewer may well have one factor.
+            asked["acr_values"] = " ".join(self.admins.classes)
         return _with_query(authorization_endpoint, asked)
 
     def sign_out_page(self, end_session_endpoint: str, back_to: str) -> str:
