@@ -1,12 +1,12 @@
 """Checks of what a person may write in a rule, a destination or a silence: each error names its field and the mend."""
 
 from datetime import datetime
-from email.utils import parseaddr
 from urllib.parse import urlsplit
 
 import httpx
 
 from controlplane.alerts.channels import alert_template
+from controlplane.alerts.channels.mail import is_mailbox
 from controlplane.alerts.conditions import KINDS
 from controlplane.alerts.matching.label_pattern import compiled
 from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate, Silenced
@@ -31,7 +31,7 @@ def check_destination(wanted: DestinationCreate) -> None:
             raise BadRequest(f"{field}: a destination of kind {wanted.kind.value} has none; leave it out", field=field)
     if wants.recipients:
         _check_recipients(wanted, wants)
-    if wants.sender and not _is_mailbox(wanted.sender or ""):
+    if wants.sender and not is_mailbox(wanted.sender or ""):
         raise BadRequest("sender: wants an address, as in alerts@example.org", field="sender")
     _check_login(wanted)
     if wanted.only is not None:
@@ -79,7 +79,7 @@ def _check_recipients(wanted: DestinationCreate, wants: Wants) -> None:
         raise BadRequest(f"recipients: wants {many}: {wants.recipients}", field="recipients")
     for place, one in enumerate(wanted.recipients):
         name = f"recipients[{place}]"
-        if wanted.kind is DestinationKind.EMAIL and not _is_mailbox(one):
+        if wanted.kind is DestinationKind.EMAIL and not is_mailbox(one):
             raise BadRequest(f"{name}: {one[:80]!r} is no address, as in on-call@example.org", field=name)
         if not 1 <= len(one) <= 320 or not one.isprintable():
             raise BadRequest(f"{name}: wants 1 to 320 printable characters", field=name)
@@ -94,13 +94,6 @@ def _check_login(wanted: DestinationCreate) -> None:
         raise BadRequest("login: wants its password as `secret`", field="login")
     if (wanted.url or "").startswith("smtp+plain://"):
         raise BadRequest("login: no password goes in clear; use smtp:// (STARTTLS) or smtps://", field="login")
-
-
-def _is_mailbox(text: str) -> bool:
-    """`name@host`, also as `Somebody <name@host>`; nothing in it can begin another header or another recipient."""
-    name, at, host = parseaddr(text)[1].rpartition("@")
-    plain = text.isascii() and text.isprintable() and "," not in text and ";" not in text
-    return bool(name and at and host and plain and " " not in name + host and not name.startswith("-"))
 
 
 def check_silenced(wanted: Silenced, within: str = "") -> None:

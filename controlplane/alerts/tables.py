@@ -150,6 +150,15 @@ class DeliveryRow(SQLModel, table=True):
     delivered_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
 
 
+class AccountNoticesRow(SQLModel, table=True):
+    """The ledger's entry up to which people were told of their accounts, in one row."""
+
+    __tablename__ = "account_notices"
+
+    id: int | None = Field(default=None, primary_key=True)
+    entry: int
+
+
 class SilenceRow(SQLModel, table=True):
     __tablename__ = "silence"
     __table_args__ = {"sqlite_autoincrement": True}

@@ -8,10 +8,14 @@ from sqlmodel import Session
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
 from controlplane.alerts.lives.expiry import PERIOD_S as EXPIRY_S
 from controlplane.alerts.lives.expiry import Expiry
+from controlplane.alerts.notify.account_notices import PERIOD_S as NOTICES_S
+from controlplane.alerts.notify.account_notices import AccountNotices
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.app import allocation
 from controlplane.app.background import Tick
 from controlplane.app.remedies import Remedies, try_again
+from controlplane.auth import token_ends
+from controlplane.auth.token_ends import PERIOD_S as ENDS_S
 from controlplane.auth.token_uses import PERIOD_S, TokenUses
 from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
@@ -98,6 +102,8 @@ def ticks_of(
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("trial_leases", 5.0, in_transaction(lease_store.expire)),
         Tick("fleet_liveness", 5.0, liveness),
+        Tick("account_notices", NOTICES_S, AccountNotices(database, public_url).tick),
+        Tick("token_ends", ENDS_S, reading.only(in_transaction(token_ends.tell))),
         Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
         *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),
         Tick("incident_history", EXPIRY_S, reading.only(keeper.expire)),

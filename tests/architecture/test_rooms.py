@@ -47,7 +47,7 @@ FACES = {
     | {"sign_in_settings", "tables", "ticks"},
     "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
-    | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_uses", "turned_away", "view"},
+    | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_uses", "token_ends", "turned_away", "view"},
     "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text", "open_dashboard"}
     | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
     "controlplane/evidence": {"arm_difference", "binomial", "dispersion", "e_detector", "effect", "exceedance"}

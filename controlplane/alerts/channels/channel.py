@@ -54,8 +54,11 @@ class Notification:
 
     @property
     def link(self) -> str:
-        """A test's alert is made up (id 0) and has no page of its own: the list is where a real one would stand."""
-        return f"{self.external_url}/alerts/{self.alert.id}" if self.alert.id else f"{self.external_url}/alerts"
+        """A test's alert is made up (id 0) and has no page of its own: the list is where a real one would stand. A
+        notice says itself where it leads."""
+        if self.alert.id:
+            return f"{self.external_url}/alerts/{self.alert.id}"
+        return self.alert.link or f"{self.external_url}/alerts"
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,13 @@ class Mail(Channel):
         return Verdict(Outcome.REFUSED if never else Outcome.RETRY, f"answered {answer.status}")
 
 
+def is_mailbox(text: str) -> bool:
+    """`name@host`, also as `Somebody <name@host>`; nothing in it can begin another header or another recipient."""
+    name, at, host = parseaddr(text)[1].rpartition("@")
+    plain = text.isascii() and text.isprintable() and "," not in text and ";" not in text
+    return bool(name and at and host and plain and " " not in name + host and not name.startswith("-"))
+
+
 def _message(told: dict[str, str], letter: Letter, domain: str) -> EmailMessage:
     """The same at each attempt: its Message-ID is of the letter's key, so that one taken twice is known for one."""
     message = EmailMessage(policy=SMTP)

@@ -44,7 +44,7 @@ def body(
     written = {name: value for name, value in (("title", title), ("description", text)) if value is not None}
     annotations = {**annotations_of(alert), **_runbook(alert, external_url), **written}
     # A test's alert is made up (id 0) and has no page of its own: the list is where a real one would stand.
-    link = f"{external_url}/alerts/{alert.id}" if alert.id else f"{external_url}/alerts"
+    link = f"{external_url}/alerts/{alert.id}" if alert.id else alert.link or f"{external_url}/alerts"
     resolved = status == AlertState.RESOLVED.value and alert.resolved_at is not None
     message = {
         "version": "4",

@@ -1,4 +1,4 @@
-"""Retention of alerts: one that has been over for long is removed, with its deliveries.
+"""Retention of alerts: one that has been over for long is removed, with its deliveries; so are old notices.
 
 Guarantee: an alert that is open, or of which somebody is still to be told, is kept however old it is. What is removed
 is counted; the ledger keeps what it says of it.
@@ -51,6 +51,11 @@ def _remove(session: Session, before: datetime) -> tuple[int, int]:
         col(AlertRow.state) == AlertState.RESOLVED.value, col(AlertRow.resolved_at) < before, ~waiting
     )
     numbers = list(session.execute(over.order_by(col(AlertRow.id)).limit(BATCH)).scalars())
-    deliveries = session.execute(delete(DeliveryRow).where(col(DeliveryRow.alert_id).in_(numbers)))
+    of_notices = (
+        (col(DeliveryRow.alert_id) == 0)
+        & (col(DeliveryRow.state) != DeliveryState.WAITING.value)
+        & (col(DeliveryRow.created_at) < before)
+    )
+    deliveries = session.execute(delete(DeliveryRow).where(col(DeliveryRow.alert_id).in_(numbers) | of_notices))
     alerts = session.execute(delete(AlertRow).where(col(AlertRow.id).in_(numbers)))
     return alerts.rowcount, deliveries.rowcount  # type: ignore[attr-defined]

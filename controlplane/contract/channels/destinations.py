@@ -124,7 +124,7 @@ class Delivery(BaseModel):
     """One message to one destination about one alert."""
 
     id: int = Field(description="the delivery's number; 0 for a test")
-    alert_id: int = Field(description="the alert it tells of; 0 for a test")
+    alert_id: int = Field(description="the alert it tells of; 0 for a test, and for a notice about tokens and people")
     destination_id: int = Field(description="where it goes")
     state: DeliveryState = Field(description="how far it is")
     status: str = Field(description="what of the alert it tells: `firing`, `acknowledged` or `resolved`")

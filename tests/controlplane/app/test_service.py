@@ -31,6 +31,8 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "trial_leases",
         "study_leases",
         "fleet_liveness",
+        "account_notices",
+        "token_ends",
         "token_uses",
         "alert_history",
         "incidents",

@@ -182,6 +182,12 @@ def upgrade() -> None:
     op.create_index(op.f("ix_inbound_alert_status"), "inbound_alert", ["status"], unique=False)
     op.create_index(op.f("ix_inbound_alert_taken_at"), "inbound_alert", ["taken_at"], unique=False)
     op.create_table(
+        "account_notices",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
         "detector_state",
         sa.Column("rule_id", sa.Integer(), nullable=False),
         sa.Column("pool", sa.String(), nullable=False),
@@ -953,6 +959,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_callback_taken_taken_at"), table_name="callback_taken")
     op.drop_table("callback_taken")
     op.drop_table("detector_state")
+    op.drop_table("account_notices")
     op.drop_table("destination")
     op.drop_index(op.f("ix_delivery_state"), table_name="delivery")
     op.drop_index("ix_delivery_order", table_name="delivery")
