@@ -29,7 +29,7 @@ from controlplane.api.onboarding_endpoints import OnboardingParts
 from controlplane.api.probes import Readiness
 from controlplane.api.router import CHECKS, all_routes
 from controlplane.api.service_endpoints import ServiceParts
-from controlplane.app import secrets_files
+from controlplane.app import secrets_files, sign_in_record
 from controlplane.app.background import Background, Tick
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
@@ -125,6 +125,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     keyring.open(database)
     with database.session() as session:
         secrets_files.ensure(session, settings.data_dir, clock())
+        sign_in_record.keep(session, settings, clock())
         ensure_default_rules(session, clock())
     app = DocumentedApplication(
         _service(settings, database, keyring, clock, door, tls),

@@ -31,7 +31,14 @@ PERIOD_S = 5.0
 BATCH = 100
 """Entries told in one transaction."""
 LABEL, ACCOUNT = "notice", "account"
-TITLES = {"token.ends_soon": "A token ends soon"}
+TITLES = {
+    "token.created": "A token was made",
+    "token.revoked": "A token was revoked",
+    "token.ends_soon": "A token ends soon",
+    "session.ended": "A session was ended",
+    "person.shut_out": "Somebody was shut out",
+    "sign_in.changed": "How people sign in has changed",
+}
 """What is told, by the ledger's kind of it, with its title."""
 MESSAGES = frozenset(
     {DestinationKind.WEBHOOK, DestinationKind.SLACK, DestinationKind.SLACK_APP, DestinationKind.TEAMS}

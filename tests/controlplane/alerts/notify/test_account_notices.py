@@ -4,21 +4,26 @@ import json
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from sqlmodel import select
 
+from controlplane import ledger
 from controlplane.alerts import store as alerts
 from controlplane.alerts.lives.expiry import _remove
 from controlplane.alerts.notify.account_notices import AccountNotices
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.notify.one_attempt import Carriers
 from controlplane.alerts.tables import DeliveryRow
-from controlplane.auth import store, token_ends
+from controlplane.app import sign_in_record
+from controlplane.app.sign_in_settings import SignInSettings
+from controlplane.auth import known_people, store, token_ends
 from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.contract.bodies.alerts import Silenced
+from controlplane.contract.bodies.people import Role
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.db import Database
@@ -134,8 +139,9 @@ def test_a_destination_that_wants_notices_gets_them_and_no_other(world: World, m
     world.token("team-search", expires_at=NOW + timedelta(days=20))
     world.at(NOW + timedelta(days=15))
     assert {one.destination_id for one in world.letters()} == {wants}
-    told = json.loads(receiver.got[-1][1])
-    assert told["commonLabels"]["event"] == "token.ends_soon" and told["receiver"] == "notices"
+    said = [json.loads(body) for _, body in receiver.got]
+    told = next(one for one in said if one["commonLabels"]["event"] == "token.ends_soon")
+    assert told["receiver"] == "notices"
     assert told["alerts"][0]["generatorURL"].startswith("http://t/ledger?subject=token/")
     # No address, no mail: only who asked is told.
     assert mail.got == []
@@ -159,6 +165,61 @@ def test_a_mail_server_that_is_away_gets_it_later(world: World, mail: MailServer
     world.at(NOW + timedelta(days=15, minutes=10))
     assert {one.state for one in world.letters()} == {"delivered"}
     assert sum("ends soon" in one.message["Subject"] for one in mail.got) == 1
+
+
+def test_who_owns_a_token_is_told_that_it_was_made_and_revoked(world: World, mail: MailServer) -> None:
+    by_mail(world, mail)
+    number = world.token("ada@example.com")
+    world.at(NOW)
+    with world.database.session() as session:
+        store.revoke(session, number, actor="mallory", now=NOW)
+    world.at(NOW)
+    assert [one.message["Subject"] for one in mail.got] == [
+        "Tailwright: A token was made",
+        "Tailwright: A token was revoked",
+    ]
+    assert all(one.recipients == ["ada@example.com"] and one.encrypted for one in mail.got)
+    made, revoked = (one.message.get_content() for one in mail.got)
+    assert "Token 'ci' with scope operate." in made and "by eve" in made and "tailwright_" not in made
+    assert "Token 'ci' revoked." in revoked and "by mallory" in revoked
+
+
+def test_who_may_not_sign_in_any_more_and_whose_session_was_ended_is_told(
+    world: World, mail: MailServer, receiver: Any
+) -> None:
+    by_mail(world, mail)
+    world.add("notices", DestinationKind.WEBHOOK, receiver.url, NOTICES)
+    who = known_people.Somebody("https://issuer.example", "u1", "ada@example.com")
+    with world.database.session() as session:
+        person = known_people.signed_in(session, who, Role.ADMIN, NOW)
+        ledger.append(session, NOW, "eve", "session.ended", f"person/{person.id}", "session 7 of Ada was ended")
+        known_people.shut_out(session, who, NOW)
+    world.at(NOW)
+    assert [(one.message["Subject"], one.recipients) for one in mail.got] == [
+        ("Tailwright: A session was ended", ["ada@example.com"]),
+        ("Tailwright: Somebody was shut out", ["ada@example.com"]),
+    ]
+    assert sorted(json.loads(body)["commonLabels"]["event"] for _, body in receiver.got) == [
+        "person.shut_out",
+        "session.ended",
+    ]
+
+
+def test_a_start_with_other_settings_of_signing_in_is_told(world: World, receiver: Any) -> None:
+    world.add("notices", DestinationKind.WEBHOOK, receiver.url, NOTICES)
+    for settings in (
+        SignInSettings(),
+        SignInSettings(token_sign_in=False, oidc_client_secret_file=Path("/a")),
+        SignInSettings(token_sign_in=False, oidc_client_secret_file=Path("/b")),
+        SignInSettings(token_sign_in=False, oidc_admin_groups=("platform",)),
+    ):
+        with world.database.session() as session:
+            sign_in_record.keep(session, settings, NOW)
+        world.at(NOW)
+    assert sorted(json.loads(body)["tailwright"]["summary"] for _, body in receiver.got) == [
+        "how people sign in has changed: oidc_admin_groups",
+        "how people sign in has changed: token_sign_in",
+    ]
 
 
 def test_two_replicas_tell_once(world: World, mail: MailServer) -> None:
