@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote_plus, urlencode
 
 import uvicorn
 from joserfc import jwt
@@ -60,6 +60,7 @@ class Issuer:
     metadata: dict[str, Any] = field(default_factory=dict)
     sign: Signer | None = None
     can: tuple[str, ...] = ()
+    secret: str = CLIENT_SECRET
     asks_first: bool = False
     asked: Counter[str] = field(default_factory=Counter)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class Issuer:
         asked = self.codes.pop(form.get("code", ""), None)
         made = part(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
         pair = base64.b64decode(request.headers.get("Authorization", "Basic ").partition(" ")[2]).decode()
-        if pair != f"{CLIENT_ID}:s3cret+%26%3A%2F":
+        if pair != f"{CLIENT_ID}:{quote_plus(self.secret)}":
             return JSONResponse({"error": "invalid_client"}, 401)
         if asked is None or made != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
             return JSONResponse({"error": "invalid_grant", "error_description": "no such code"}, 400)

@@ -35,6 +35,8 @@ from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
 from controlplane.app.own_place import place_of
+from controlplane.app.own_tokens import PERIOD_S as OWN_TOKENS_S
+from controlplane.app.own_tokens import OwnTokens
 from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy, not_at_rest
 from controlplane.app.settings import ServiceSettings
@@ -198,6 +200,8 @@ def _service(
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:
         ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
+    if settings.keeps_worker:
+        ticks.append(Tick("own_tokens", OWN_TOKENS_S, OwnTokens(database, settings.data_dir).tick))
     if settings.ledger_head_file is not None:
         ticks.append(Tick("ledger_head", PERIOD_S, HeadFile(database, settings.ledger_head_file, ledger_key).keep))
     background = Background(ticks, clock, stop)

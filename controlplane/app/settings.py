@@ -262,6 +262,11 @@ class ServiceSettings(StoreSettings, SignInSettings):
         return self.data_dir.resolve() / f"service-{self.port}.sock"
 
     @property
+    def keeps_worker(self) -> bool:
+        """Whether a tuner worker runs beside the service, and with it whoever reads the token files."""
+        return False
+
+    @property
     def own_url(self) -> str:
         """Where the service is called by what runs beside it. Raises BadSettings as `tls` does."""
         if self.tls is not None:

@@ -93,12 +93,13 @@ class SignInSettings(BaseModel):
                 "oidc_viewer_groups, oidc_operator_groups, oidc_admin_groups: without a group nobody may do anything",
                 field="oidc_viewer_groups",
             )
+        self._client_secret()  # One that cannot be used is told at the start; later ones at a sign-in.
         return Registration(
             issuer=self.oidc_issuer,
             client_id=self.oidc_client_id,
             redirect_uri=base_url.rstrip("/") + CALLBACK,
             roles=roles,
-            client_secret=self._client_secret(),
+            client_secret=self._client_secret,
             groups_claim=self.oidc_groups_claim,
             scopes=self.oidc_scopes,
             admins=admins,

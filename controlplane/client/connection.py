@@ -39,8 +39,9 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
         proxy: str | None = None,
+        auth: httpx.Auth | None = None,
     ) -> None:
-        """`headers` go with each request."""
+        """`headers` go with each request. `auth`: in place of a token, what has one."""
         headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
         self.base_url = base_url
         trusted = tls or authorities(base_url)
@@ -54,6 +55,7 @@ class Connection:
             transport=transport,
             verify=trusted,
             trust_env=False,
+            auth=auth,
             proxy=proxy_for(self.base_url, proxy),
         )
         self.left_out = LeftOut()

@@ -105,6 +105,10 @@ class UpSettings(ServiceSettings):
             raise ValueError(error.message.removeprefix("engine_allow: ")) from error
         return value
 
+    @property
+    def keeps_worker(self) -> bool:
+        return self.tuner
+
     @field_validator("trace_url")
     @classmethod
     def _leads_to_a_trace(cls, value: str | None) -> str | None:

@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
+from controlplane.client.bearer_file import BearerFile
 from controlplane.contract.errors import BadSettings, TailwrightError, Unavailable
 from controlplane.contract.mistake_text import mistake_text
 from controlplane.contract.shown_url import address
@@ -41,7 +42,10 @@ def reaching(choice: Choice, *, timeout_s: float = TIMEOUT_S) -> Iterator[Client
     does not answer, each with a line on standard error."""
     try:
         tls = ClientTls(choice.files).context if choice.files.any else None
-        client = Client(choice.server, _token(choice), timeout_s=timeout_s, tls=tls, proxy=PROXY.get())
+        token, file = _token(choice), None if choice.token else choice.token_file
+        # A worker outlives what the file held at first.
+        auth = None if file is None else BearerFile(file.expanduser(), token)
+        client = Client(choice.server, token, timeout_s=timeout_s, tls=tls, proxy=PROXY.get(), auth=auth)
     except BadSettings as error:
         fail(error.message)
     except httpx.InvalidURL as error:

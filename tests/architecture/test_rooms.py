@@ -43,7 +43,7 @@ FACES = {
     },
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "lost_secrets"}
     | {"settings_in_force"}
-    | {"new_migration", "own_place", "pool_limits", "secrets_files", "serve", "service", "settings"}
+    | {"new_migration", "own_place", "own_tokens", "pool_limits", "secrets_files", "serve", "service", "settings"}
     | {"sign_in_record", "sign_in_settings", "tables", "ticks"},
     "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}

@@ -610,6 +610,20 @@ def test_the_document_says_who_may_do_what(http: TestClient, attacked: Attacked)
         assert 401 not in statuses
 
 
+def test_another_secret_in_the_client_s_file_counts_at_the_next_sign_in(
+    browser: Browser, issuer: Issuer, tmp_path: Path
+) -> None:
+    assert browser.sign_in().status_code == 201
+    issuer.secret = "another s3cret"
+    refused(browser.sign_in(), "invalid_client")
+    (tmp_path / "client-secret").write_text("another s3cret\n")
+    assert browser.sign_in().status_code == 201
+    (tmp_path / "client-secret").unlink()
+    refused(browser.sign_in(), "oidc_client_secret_file: there is no file", 503)
+    write_private(tmp_path / "client-secret", issuer.secret)
+    assert browser.sign_in().status_code == 201
+
+
 def test_a_client_s_secret_that_everybody_reads_is_none(tmp_path: Path) -> None:
     write_private(tmp_path / "client-secret", CLIENT_SECRET)
     (tmp_path / "client-secret").chmod(0o644)

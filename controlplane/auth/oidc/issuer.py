@@ -24,7 +24,7 @@ from joserfc.jwk import Key, KeySet
 from controlplane.auth.oidc.id_token import Expected, UnknownKey, claims_of
 from controlplane.auth.oidc.registration import Registration, is_safe
 from controlplane.auth.oidc.sign_in_attempt import Attempt
-from controlplane.contract.errors import SignInRefused, Unavailable
+from controlplane.contract.errors import BadSettings, SignInRefused, Unavailable
 from controlplane.outgoing import AddressPolicy, exchange, new_client
 
 logger = logging.getLogger(__name__)
@@ -158,12 +158,16 @@ class Issuer:
             "code_verifier": attempt.verifier,
         }
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        if client.client_secret is None or said.by_post:
+        try:
+            secret = client.client_secret()
+        except BadSettings as error:
+            raise Unavailable(error.message, field="oidc_client_secret_file") from error
+        if secret is None or said.by_post:
             form["client_id"] = client.client_id
-        if client.client_secret is not None and said.by_post:
-            form["client_secret"] = client.client_secret
-        elif client.client_secret is not None:
-            pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
+        if secret is not None and said.by_post:
+            form["client_secret"] = secret
+        elif secret is not None:
+            pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         status, answer = self._exchanged(said.token_endpoint, urlencode(form).encode(), headers)
         if status in (400, 401):

@@ -1,5 +1,6 @@
 """What the fleet's owner and the issuer have agreed: settings of signing in, checked (pure)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
@@ -15,13 +16,14 @@ CALLBACK = "/login/callback"
 @dataclass(frozen=True)
 class Registration:
     """`redirect_uri` is registered with the issuer; a client without a secret is a public one, PKCE alone proves it.
+    `client_secret`: what it is now, as its file has it.
     `admins`: what an admin has to show beside a group; None: nothing."""
 
     issuer: str
     client_id: str
     redirect_uri: str
     roles: GroupRoles
-    client_secret: str | None = field(default=None, repr=False)
+    client_secret: Callable[[], str | None] = field(default=lambda: None, repr=False)
     groups_claim: str = "groups"
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     admins: SecondFactor | None = None
