@@ -1,12 +1,13 @@
 """The tokens that the first start leaves in the data directory, readable by its owner only (mode 600).
 
 Guarantees: only hashes are in the database; a later start keeps what is there, and never brings a revoked token back; a
-start that was killed half way is completed by the next.
+start that was killed half way is completed by the next. The personal ones have an end; then the file gets another where
+nobody has made a token of that scope: who may read the folder is never locked out, and nobody else has a way in.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlmodel import Session
@@ -38,14 +39,29 @@ DASHBOARD = SecretFile("dashboard-token", "dashboard", Scope.READ)
 FILES = (ADMIN, ENROLMENT, TUNER, DASHBOARD)
 
 
-def ensure(session: Session, data_dir: Path, now: datetime) -> None:
-    """Write the files that are missing, and register their tokens, in the caller's transaction.
+RENEWAL_S = 3600.0
+"""How often it is looked whether a personal one has ended."""
+
+
+def ensure(session: Session, data_dir: Path, now: datetime, lasts: timedelta | None = None) -> None:
+    """Write the files that are missing or whose token has ended, and register their tokens, in the caller's
+    transaction. lasts: how long a personal one counts; None: until it is revoked.
 
     Raises BadSettings for a file that somebody else may have put there, or that holds no token of this form.
     """
     owned_files.make_folder(data_dir, FIELD)
     for file in FILES:
-        _ensure_one(session, data_dir / file.filename, file, now)
+        _ensure_one(session, data_dir / file.filename, file, now, lasts if file.personal else None)
+
+
+def renew(session: Session, data_dir: Path, now: datetime, lasts: timedelta | None) -> None:
+    """While the service runs: another for each personal one that has ended by itself. One that was revoked, or whose
+    file is gone, is its owner's deed. Raises as `ensure`."""
+    for file in (ADMIN, ENROLMENT):
+        path = data_dir / file.filename
+        token = _read(path)
+        if token is not None and (store.find(session, token) is not None or not store.was_issued(session, token)):
+            _ensure_one(session, path, file, now, lasts)
 
 
 def read(data_dir: Path, file: SecretFile) -> str:
@@ -69,23 +85,25 @@ def _read(path: Path) -> str | None:
     return token or None
 
 
-def _ensure_one(session: Session, path: Path, file: SecretFile, now: datetime) -> None:
+def _ensure_one(session: Session, path: Path, file: SecretFile, now: datetime, lasts: timedelta | None) -> None:
     token = _read(path)
-    if token and store.find(session, token) is not None:
+    ends = None if lasts is None else now + lasts
+    view = store.find(session, token) if token else None
+    if view is not None and (view.expires_at is None or view.expires_at > now):
         return
     if token and not store.was_issued(session, token):
-        _register(session, file, token, now)
+        _register(session, file, token, now, ends)
         return
     if file.personal and store.any_of_scope(session, file.scope, now):
         return  # Its owner keeps it elsewhere, or has revoked it for another.
     token = new_token()
     # The file first: a start that is killed before the commit leaves a file that the next start registers.
     owned_files.write(path, token + "\n")
-    _register(session, file, token, now)
+    _register(session, file, token, now, ends)
 
 
-def _register(session: Session, file: SecretFile, token: str, now: datetime) -> None:
-    view, _ = store.issue(session, name=file.name, scope=file.scope, now=now, token=token)
+def _register(session: Session, file: SecretFile, token: str, now: datetime, ends: datetime | None) -> None:
+    view, _ = store.issue(session, name=file.name, scope=file.scope, now=now, token=token, expires_at=ends)
     message = f"token {file.name!r} with scope {file.scope.value}, kept in the file {file.filename}"
     ledger.append(session, now, ledger.SERVICE, "token.created", f"token/{view.id}", message)
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
@@ -126,7 +126,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     keyring = settings.keyring
     keyring.open(database)
     with database.session() as session:
-        secrets_files.ensure(session, settings.data_dir, clock())
+        secrets_files.ensure(session, settings.data_dir, clock(), settings.first_tokens_last)
         sign_in_record.keep(session, settings, clock())
         ensure_default_rules(session, clock())
     app = DocumentedApplication(
@@ -200,6 +200,7 @@ def _service(
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:
         ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
+    ticks.append(Tick("first_tokens", secrets_files.RENEWAL_S, partial(_renew_first_tokens, settings, database)))
     if settings.keeps_worker:
         ticks.append(Tick("own_tokens", OWN_TOKENS_S, OwnTokens(database, settings.data_dir).tick))
     if settings.ledger_head_file is not None:
@@ -280,6 +281,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.deliverer.close()
         service.hook_caller.close()
         service.database.close()
+
+
+def _renew_first_tokens(settings: ServiceSettings, database: Database, now: datetime) -> None:
+    with database.session() as session:
+        secrets_files.renew(session, settings.data_dir, now, settings.first_tokens_last)
 
 
 def _trial_nodes(database: Database) -> list[str]:

@@ -1,5 +1,6 @@
 """The service's settings. Whoever wants another adds a field: it is a flag, a variable and a key of [up] by that."""
 
+from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from socket import gethostname
@@ -191,6 +192,13 @@ class ServiceSettings(StoreSettings, SignInSettings):
     export_longest_lag_s: float = Field(
         default=6 * 3600, ge=600, description="What could not be exported for so long is given up, and counted."
     )
+    first_token_days: int = Field(
+        default=30,
+        ge=0,
+        le=3650,
+        description="How long admin-token and enrolment-token of the data folder count; then, where nobody has made "
+        "another of that scope, the file gets a new one. 0: until they are revoked.",
+    )
     node_token_days: float = Field(
         default=30, gt=0, le=3650, description="After so many days an agent is given another token."
     )
@@ -260,6 +268,11 @@ class ServiceSettings(StoreSettings, SignInSettings):
     def local_socket(self) -> Path:
         """Where a service with TLS is called by what runs beside it, without TLS."""
         return self.data_dir.resolve() / f"service-{self.port}.sock"
+
+    @property
+    def first_tokens_last(self) -> timedelta | None:
+        """None: until they are revoked."""
+        return timedelta(days=self.first_token_days) if self.first_token_days else None
 
     @property
     def keeps_worker(self) -> bool:

@@ -60,7 +60,8 @@ def check_time(expires_at: datetime, now: datetime) -> None:
     """Raises `TokenExpired` when a token's time is over."""
     if expires_at <= now:
         raise TokenExpired(
-            f"this token has expired on {expires_at:%Y-%m-%d}; an admin makes another: tailwright tokens create",
+            f"this token has expired on {expires_at:%Y-%m-%d}; an admin makes another: tailwright tokens create. "
+            "Where no admin's token is left, the service has put one into admin-token in its data folder",
             field="Authorization",
         )
 

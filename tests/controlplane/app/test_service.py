@@ -32,6 +32,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "study_leases",
         "fleet_liveness",
         "account_notices",
+        "first_tokens",
         "token_ends",
         "token_uses",
         "alert_history",
