@@ -19,7 +19,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
+from controlplane.auth.guard import identify
 from controlplane.auth.token_cache import AuthParts
+from controlplane.auth.turned_away import INPUT
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
 from controlplane.contract.mistake_text import mistake_text
 from controlplane.db.fault import SAYING, named
@@ -37,10 +39,10 @@ def install(app: FastAPI) -> None:
     Another application may take the handlers over, as the dashboard does: what they count, they count in this one.
     """
     app.add_exception_handler(TailwrightError, partial(_ours, app))
-    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(RequestValidationError, partial(_validation, app))
     app.add_exception_handler(HTTPException, partial(_http, app))
     app.add_exception_handler(IntegrityError, _integrity)
-    app.add_exception_handler(DataError, _data)
+    app.add_exception_handler(DataError, partial(_data, app))
     app.add_exception_handler(OperationalError, _database)
     app.add_exception_handler(PoolTimeout, _database)
     app.add_exception_handler(Exception, _unexpected)
@@ -61,15 +63,21 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] | None =
     return Response(json.dumps(body, default=str), status, headers, media_type="application/json")
 
 
-def _ours(service: FastAPI, request: Request, error: Exception) -> Response:
+async def _ours(service: FastAPI, request: Request, error: Exception) -> Response:
     assert isinstance(error, TailwrightError)
-    AuthParts.of(service).turned_away.note(request, error)
+    parts = AuthParts.of(service)
+    if error.status in INPUT:
+        await identify(parts, request)
+    parts.turned_away.note(request, error)
     return error_response(error)
 
 
-def _validation(_: Request, error: Exception) -> Response:
+async def _validation(service: FastAPI, request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [_problem(item) for item in error.errors()]
+    parts = AuthParts.of(service)
+    await identify(parts, request)
+    parts.turned_away.note_input(request, [problem["field"] for problem in problems])
     message = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems[:3])
     if len(problems) > 3:
         message += f"; and {len(problems) - 3} more"
@@ -100,12 +108,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _http(service: FastAPI, request: Request, error: Exception) -> Response:
+async def _http(service: FastAPI, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message, headers = str(error.detail), error.headers
     if error.status_code == 400:
         # FastAPI's only 400 of its own: a body that its JSON parser gave up on, without saying where.
-        return error_response(BadRequest("body: not JSON in UTF-8, or nested too deeply", field="body"))
+        return await _ours(service, request, BadRequest("body: not JSON in UTF-8, or nested too deeply", field="body"))
     if error.status_code == 404:
         message = "no such URL; /docs lists what there is"
     elif error.status_code == 405:
@@ -123,9 +131,11 @@ def _integrity(request: Request, error: Exception) -> Response:
     return error_response(Conflict("somebody else changed the same thing at the same time; look and try again"))
 
 
-def _data(request: Request, error: Exception) -> Response:
+async def _data(service: FastAPI, request: Request, error: Exception) -> Response:
     logger.warning("%s %s has a value that the database refuses: %s", request.method, request.url.path, error)
-    return error_response(BadRequest("a value cannot be stored: a number out of range, or text with NUL in it"))
+    return await _ours(
+        service, request, BadRequest("a value cannot be stored: a number out of range, or text with NUL in it")
+    )
 
 
 def _database(request: Request, error: Exception) -> Response:

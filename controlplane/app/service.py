@@ -48,6 +48,8 @@ from controlplane.auth.sign_in_parts import SignInParts
 from controlplane.auth.token_cache import TokenCache
 from controlplane.auth.token_uses import TokenUses
 from controlplane.auth.turned_away import TurnedAway
+from controlplane.auth.watch.security_log import PERIOD_S as SECURITY_LOG_S
+from controlplane.auth.watch.security_log import SecurityLog
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.host_names import is_loopback
@@ -113,7 +115,7 @@ class Service(
 def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     """The application over its database. `Service.of` gives what it is made of. Raises BadSettings."""
     door = Doorkeeper(exempt=Proxies.of(settings.forwarded_allow_ips))
-    revoked = partial(door.refuse, Refused.CERTIFICATE_REVOKED)
+    revoked = partial(door.refuse_access, Refused.CERTIFICATE_REVOKED, "a handshake")
     tls = None if settings.tls is None else ServerTls(settings.tls, clock, revoked)
     owned_files.make_folder(settings.data_dir, "data_dir")
     if settings.database_url is None:
@@ -205,8 +207,11 @@ def _service(
         ticks.append(Tick("own_tokens", OWN_TOKENS_S, OwnTokens(database, settings.data_dir).tick))
     if settings.ledger_head_file is not None:
         ticks.append(Tick("ledger_head", PERIOD_S, HeadFile(database, settings.ledger_head_file, ledger_key).keep))
+    security_log = SecurityLog()
+    turned_away = TurnedAway(security_log)
+    door.tell = security_log.refused_at_the_door
+    ticks.append(Tick("security_log", SECURITY_LOG_S, lambda _: security_log.tell_due()))
     background = Background(ticks, clock, stop)
-    turned_away = TurnedAway()
     shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, release(), tls))
     ProcessCollector(registry=shown)
     return Service(
@@ -224,6 +229,7 @@ def _service(
         two_for_emergency=settings.emergency_approval == "two",
         keyring=keyring,
         node_certificates=NodeCertificates(settings.tls_client_ca is not None, door),
+        security_log=security_log,
         turned_away=turned_away,
         telemetry=telemetry,
         metrics_token=secrets_files.metrics_token(settings.metrics_token_file),
@@ -280,6 +286,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(service.telemetry.close, limiter=own_thread)
         service.deliverer.close()
         service.hook_caller.close()
+        service.security_log.tell_all()
         service.database.close()
 
 

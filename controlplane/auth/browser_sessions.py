@@ -20,6 +20,7 @@ from controlplane.auth import store
 from controlplane.auth.principal import Principal
 from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow, TokenRow
 from controlplane.auth.token import digest
+from controlplane.auth.watch.security_log import Speaker, session_begun
 from controlplane.contract.bodies.access import (
     CODE_PATTERN,
     CODE_PREFIX,
@@ -121,16 +122,18 @@ def begin(
     """A new session of a token or of a person, for who has proven to be that. `address`: the browser's."""
     forget_ended(session, now)
     secret = SESSION_PREFIX + secrets.token_urlsafe(32)
-    session.add(
-        BrowserSessionRow(
-            digest=digest(secret),
-            token_id=token_id,
-            person_id=person_id,
-            address=address,
-            started_at=now,
-            used_at=now,
-        )
+    row = BrowserSessionRow(
+        digest=digest(secret),
+        token_id=token_id,
+        person_id=person_id,
+        address=address,
+        started_at=now,
+        used_at=now,
     )
+    session.add(row)
+    session.flush()
+    name, holder = _holder(session, row)
+    session_begun(session, Speaker(name, holder, row.id or 0, address or "unknown"))
     return SessionStarted(secret=secret, expires_at=now + timedelta(seconds=LONGEST_S))
 
 
@@ -142,10 +145,10 @@ def authenticate_session(database: Database, secret: str, now: datetime) -> Prin
     return found[secret].principal
 
 
-def scopes_of(database: Database, secrets: Sequence[str], now: datetime) -> dict[str, Scope | None]:
-    """What each of these sessions may do, None where it has ended; their use is noted. Raises `Unavailable`."""
+def principals_of(database: Database, secrets: Sequence[str], now: datetime) -> dict[str, Principal | None]:
+    """Whose each of these sessions is, None where it has ended; their use is noted. Raises `Unavailable`."""
     found = _used(database, secrets, now)
-    return {secret: found[secret].principal.scope if secret in found else None for secret in secrets}
+    return {secret: found[secret].principal if secret in found else None for secret in secrets}
 
 
 def listing(
@@ -240,6 +243,13 @@ def _open(query: SelectOfScalar[BrowserSessionRow], now: datetime) -> SelectOfSc
         col(BrowserSessionRow.used_at) > idle,
         or_(col(BrowserSessionRow.person_id).is_not(None), col(BrowserSessionRow.token_id).in_(living)),
     )
+
+
+def _holder(session: Session, row: BrowserSessionRow) -> tuple[str, str]:
+    """The name and the number of the token or the person."""
+    if row.person_id is not None:
+        return session.get_one(PersonRow, row.person_id).name, f"person/{row.person_id}"
+    return session.get_one(TokenRow, row.token_id).name, f"token/{row.token_id}"
 
 
 def _view(session: Session, row: BrowserSessionRow, asks: int | None) -> SessionView:

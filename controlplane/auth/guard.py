@@ -6,6 +6,8 @@ They are coroutines: FastAPI hands other dependencies to a worker thread each, w
 import asyncio
 import base64
 import binascii
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -14,8 +16,10 @@ from starlette.requests import HTTPConnection
 from controlplane.auth import browser_sessions
 from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import AuthParts
+from controlplane.auth.watch.security_log import is_known, remember_speaker
 from controlplane.contract.bodies.access import Scope
-from controlplane.contract.errors import Forbidden
+from controlplane.contract.errors import Forbidden, TailwrightError
+from controlplane.db.request_parts import address_of
 
 
 class Needs:
@@ -63,15 +67,39 @@ async def principal_of(parts: AuthParts, request: Request, authorization: str | 
     secret = browser_sessions.secret_in(authorization)
     if secret is not None:
         look = browser_sessions.authenticate_session
-        return await asyncio.to_thread(look, parts.database, secret, parts.clock())
+        principal = await asyncio.to_thread(look, parts.database, secret, parts.clock())
+        remember_speaker(request.scope, principal)
+        parts.security_log.let_in(principal, address_of(request))
+        return principal
     return await holder_of(parts, request, authorization)
+
+
+async def identify(parts: AuthParts, request: Request) -> None:
+    """Have the log know who sent what is refused before any guard has asked."""
+    if not is_known(request) and "Authorization" in request.headers:
+        with suppress(TailwrightError):  # Then it was nobody.
+            await principal_of(parts, request)
 
 
 async def holder_of(parts: AuthParts, connection: HTTPConnection, authorization: str) -> Principal:
     """Whose token it is, shown over this connection. Raises as `principal_of`."""
     principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
+    remember_speaker(connection.scope, principal)
     parts.node_certificates.check(principal, connection.scope)
+    parts.security_log.let_in(principal, address_of(connection))
     return principal
+
+
+def scopes_of(parts: AuthParts, secrets: Sequence[str]) -> dict[str, Scope | None]:
+    """What the sessions of the dashboard's pages may do, by their secrets; None where one has ended. Raises
+    `Unavailable`."""
+    found = browser_sessions.principals_of(parts.database, secrets, parts.clock())
+    for principal in found.values():
+        if principal is None:
+            parts.turned_away.note_session()
+        else:
+            parts.security_log.let_in(principal, "dashboard")
+    return {secret: None if principal is None else principal.scope for secret, principal in found.items()}
 
 
 Holder = Annotated[Principal, Depends(Needs(None))]

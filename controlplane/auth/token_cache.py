@@ -27,6 +27,7 @@ from controlplane.auth.principal import Principal, authenticate_all, check_time
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_uses import TokenUses
 from controlplane.auth.turned_away import TurnedAway
+from controlplane.auth.watch.security_log import SecurityLog
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
@@ -159,6 +160,7 @@ class AuthParts(Parts):
     keyring: Keyring
     token_uses: TokenUses = field(default_factory=TokenUses)
     node_certificates: NodeCertificates = field(default_factory=NodeCertificates)
+    security_log: SecurityLog = field(default_factory=SecurityLog)
     turned_away: TurnedAway = field(default_factory=TurnedAway)
 
 

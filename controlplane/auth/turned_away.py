@@ -1,30 +1,24 @@
-"""Who was refused: counted by reason, and told in the log with the address.
+"""Who was refused, and whose input was: counted by reason, and told in the log (`watch/security_log.py`)."""
 
-Guarantee: whoever asks however often, a reason has one line in `QUIET_S`; it says how many others there were.
-"""
-
-import logging
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import StrEnum
 
 from starlette.requests import HTTPConnection
 
+from controlplane.auth.watch.security_log import SecurityLog
 from controlplane.contract.errors import SignInRefused, TailwrightError, TokenExpired
-from controlplane.db.request_parts import address_of
 
-logger = logging.getLogger(__name__)
-
-QUIET_S = 10.0
+INPUT = frozenset({400, 413, 415})
+"""Answers to what was sent, whoever sent it."""
 
 
 class Reason(StrEnum):
     """Why somebody was refused."""
 
     NO_TOKEN = "no_token"
-    UNKNOWN_TOKEN = "unknown_token"  # Or one that was revoked.
+    UNKNOWN_TOKEN = "unknown_token"  # Or one that was revoked, or a session that has ended.
     SIGN_IN = "sign_in"  # The issuer's answer was not what it must be.
     EXPIRED = "expired"  # Its time is over.
     FORBIDDEN = "forbidden"  # The token is known, and does not allow it.
@@ -34,34 +28,44 @@ class Reason(StrEnum):
 class TurnedAway:
     """Thread-safe. `counts`: by reason, since the start."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: SecurityLog | None = None) -> None:
         self.counts: Counter[Reason] = Counter()
-        self._monotonic = monotonic
+        self._log = log or SecurityLog()
         self._lock = threading.Lock()
-        self._told: dict[Reason, tuple[float, int]] = {}
 
     def note(self, connection: HTTPConnection, error: TailwrightError) -> None:
-        """Count an answer that refuses somebody; any other is none of ours."""
+        """An answer that refuses somebody is counted and told, one that refuses input is told; any other is none of
+        ours."""
         reason = _reason(connection, error)
         if reason is not None:
-            self._count(connection, reason)
+            self._add(reason)
+        self.tell(connection, error)
+
+    def tell(self, connection: HTTPConnection, error: TailwrightError) -> None:
+        """As `note`, of a page of the dashboard: what the API has refused it is counted there."""
+        reason = _reason(connection, error)
+        if reason is not None:
+            self._log.refused(reason.value, connection)
+        elif error.status in INPUT:
+            self.note_input(connection, [str(error.detail.get("field", ""))])
 
     def note_method(self, connection: HTTPConnection) -> None:
         """Count a method that the address has not."""
-        self._count(connection, Reason.METHOD)
+        self._add(Reason.METHOD)
+        self._log.refused(Reason.METHOD.value, connection)
 
-    def _count(self, connection: HTTPConnection, reason: Reason) -> None:
+    def note_input(self, connection: HTTPConnection, fields: Sequence[str]) -> None:
+        """These fields of what was sent were refused."""
+        self._log.bad_input(fields, connection)
+
+    def note_session(self) -> None:
+        """A page of the dashboard asked with a session that has ended."""
+        self._add(Reason.UNKNOWN_TOKEN)
+        self._log.refused_at_the_door(Reason.UNKNOWN_TOKEN.value, "dashboard")
+
+    def _add(self, reason: Reason) -> None:
         with self._lock:
             self.counts[reason] += 1
-            now, count = self._monotonic(), self.counts[reason]
-            last_at, last_count = self._told.get(reason, (-QUIET_S, 0))
-            if now - last_at < QUIET_S:
-                return
-            self._told[reason] = now, count
-        address = address_of(connection)
-        others = count - last_count - 1
-        more = f"; {others} more since the line before" if others else ""
-        logger.warning("refused (%s) %s: %r%s", reason.value, address, connection.scope["path"][:200], more)
 
 
 def _reason(connection: HTTPConnection, error: TailwrightError) -> Reason | None:

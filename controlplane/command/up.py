@@ -171,7 +171,7 @@ def _mount_dashboard(app: "FastAPI", own_url: str, trace_url: str | None) -> Non
     from prometheus_client import Counter
 
     from controlplane.app.service import Service
-    from controlplane.auth import browser_sessions
+    from controlplane.auth import guard
     from controlplane.serving.limits import Refused
 
     service = Service.of(app)
@@ -188,5 +188,6 @@ def _mount_dashboard(app: "FastAPI", own_url: str, trace_url: str | None) -> Non
         voucher=service.voucher,
         trace_url=trace_url,
         count_broken=lambda part: broken.labels(part).inc(),
-        scopes_of=lambda secrets: browser_sessions.scopes_of(service.database, secrets, service.clock()),
+        tell_refused=service.turned_away.tell,
+        scopes_of=partial(guard.scopes_of, service),
     )

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.contract.errors import TailwrightError, UnknownHost
 from controlplane.contract.host_names import answers_to
-from controlplane.serving.limits import Doorkeeper, Refused
+from controlplane.serving.limits import Doorkeeper, Refused, address_in
 
 
 class HostGate:
@@ -24,7 +24,7 @@ class HostGate:
         if scope["type"] == "http" or scope["type"] == "websocket":
             host = next((value for name, value in scope["headers"] if name == b"host"), b"")
             if not answers_to(host, self._names):
-                self._door.refuse(Refused.HOST)
+                self._door.refuse_access(Refused.HOST, address_in(scope))
                 await self._refuse(UnknownHost(host))(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -95,7 +95,7 @@ class LimitedHttp(HttpToolsProtocol):
         self._address = self.client[0] if self.client else ""
         certificate = transport.get_extra_info("peercert")
         if self._is_revoked is not None and self._is_revoked(certificate):
-            self._door.refuse(Refused.CERTIFICATE_REVOKED)
+            self._door.refuse_access(Refused.CERTIFICATE_REVOKED, self._address)
             transport.abort()
             return
         self.app_state = {**self.app_state, PEER: self._address}
@@ -284,7 +284,8 @@ def end_revoked(connections: Iterable[Any], door: Doorkeeper, is_revoked: IsRevo
     for connection in list(connections):
         transport: asyncio.Transport = connection.transport
         if not transport.is_closing() and is_revoked(transport.get_extra_info("peercert")):
-            door.refuse(Refused.CERTIFICATE_REVOKED)
+            peer = transport.get_extra_info("peername") or ("",)
+            door.refuse_access(Refused.CERTIFICATE_REVOKED, str(peer[0]))
             transport.abort()
 
 

@@ -5,9 +5,10 @@ are stated here; each refusal is counted by its reason.
 """
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Refused(StrEnum):
@@ -72,13 +73,15 @@ class ServerLimits:
 @dataclass
 class Doorkeeper:
     """Counts the open connections of a server by address, and refusals by reason. `exempt`: trusted proxies, through
-    which everybody may come; what is under way of the clients behind them counts by theirs."""
+    which everybody may come; what is under way of the clients behind them counts by theirs. `tell` is called with the
+    reason and the address of a refusal of access, not of a limit."""
 
     limits: ServerLimits = field(default_factory=ServerLimits)
     exempt: Container[str] = frozenset()
     refused: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
     under_way: Counter[str] = field(default_factory=Counter)
+    tell: Callable[[str, str], None] | None = None
 
     def enter(self, address: str) -> Refused | None:
         """A connection comes; one that is refused must leave as well."""
@@ -105,6 +108,17 @@ class Doorkeeper:
     def refuse(self, reason: Refused) -> Refused:
         self.refused[reason] += 1
         return reason
+
+    def refuse_access(self, reason: Refused, address: str) -> None:
+        """Refuse who may not come in, whatever the limits are."""
+        self.refuse(reason)
+        if self.tell is not None:
+            self.tell(reason.value, address or "unknown")
+
+
+def address_in(scope: Mapping[str, Any]) -> str:
+    """Where a request of this ASGI scope came from; empty where that is not known."""
+    return str(scope["client"][0]) if scope.get("client") else ""
 
 
 def _take_one(counts: Counter[str], address: str) -> None:

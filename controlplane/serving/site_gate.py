@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.contract.errors import Forbidden, TailwrightError
-from controlplane.serving.limits import Doorkeeper, Refused
+from controlplane.serving.limits import Doorkeeper, Refused, address_in
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 OURS = frozenset({"same-origin", "none"})
@@ -33,7 +33,7 @@ class SiteGate:
             told = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _TOLD}
             origin, site, host = told.get(b"origin"), told.get(b"sec-fetch-site"), told.get(b"host", "")
             if not is_ours(origin, site, scope["scheme"], host):
-                self._door.refuse(Refused.CROSS_SITE)
+                self._door.refuse_access(Refused.CROSS_SITE, address_in(scope))
                 error = Forbidden("a page of another site may not send this", field="Origin")
                 await self._refuse(error)(scope, receive, send)
                 return

@@ -1,5 +1,6 @@
 """What a session's cookie, a sign-in link and another site's page can do to a real service (SEC M3, M4, L5)."""
 
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -66,7 +67,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     def mount(app: FastAPI) -> None:
         service = Service.of(app)
         made.append(service)
-        dashboard.mount(app, url, lambda: service.door.refuse(Refused.CROSS_SITE))
+        tell = service.turned_away.tell
+        dashboard.mount(app, url, lambda: service.door.refuse(Refused.CROSS_SITE), tell_refused=tell)
 
     server = server_of(ServiceSettings(data_dir=folder, port=port, log_level="error"), mount)
     thread = threading.Thread(target=server.run)
@@ -265,12 +267,19 @@ def test_a_stolen_session_makes_nothing_that_outlives_it(attacked: Attacked) -> 
         {},
     ],
 )
-def test_a_forged_form_changes_nothing_and_is_counted(attacked: Attacked, path: str, headers: dict[str, str]) -> None:
+def test_a_forged_form_changes_nothing_and_is_counted(
+    attacked: Attacked, path: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "controlplane.auth")
+    attacked.service.security_log.tell_all()  # What an earlier test did is new again.
+    caplog.clear()
     browser, before = attacked.browser(), attacked.refused()
     # With no sign of another site its form token must be this session's.
     form = form_token(browser) if headers else form_token(attacked.browser())
     assert browser.post(path, data={"form": form}, headers=headers).status_code == 403
     assert attacked.refused() == before + 1
+    told = [line for line in caplog.messages if line.startswith(("refused: reason=cross_site", "refused: reason=forb"))]
+    assert len(told) == 1 and "address=127.0.0.1" in told[0], caplog.messages
     assert browser.get("/ledger").status_code == 200
 
 

@@ -17,7 +17,7 @@ from controlplane.client import Client
 from controlplane.client.named_proxy import authorities
 from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, Scope, SessionStart
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
-from controlplane.contract.errors import Forbidden, Unauthenticated
+from controlplane.contract.errors import Forbidden, TailwrightError, Unauthenticated
 from web.access.shared_answers import ChangingTransport, SharedAnswers, SharingTransport
 from web.access.viewer import Viewer
 
@@ -33,6 +33,8 @@ SIGN_IN_TIMEOUT_S = 40.0
 ScopesOf = Callable[[Sequence[str]], Mapping[str, Scope | None]]
 """What sessions may do, by their secrets, all of which the answer has; None for one that has ended."""
 
+TellRefused = Callable[[Request, TailwrightError], object]
+
 _TOKEN = re.compile(TOKEN_PATTERN)
 _SESSION = re.compile(SESSION_PATTERN)
 
@@ -40,8 +42,9 @@ _SESSION = re.compile(SESSION_PATTERN)
 class Api:
     """The service's API for all browsers: one pool of connections and one TLS context.
 
-    `count_forged` hears of each form that was refused. `voucher`: what the API knows this dashboard by; it believes it
-    where a browser is. `scopes_of`: looks up many sessions at once; else each is asked for.
+    `count_forged` hears of each form that was refused, `tell_refused` of each answer of an error. `voucher`: what the
+    API knows this dashboard by; it believes it where a browser is. `scopes_of`: looks up many sessions at once; else
+    each is asked for.
     """
 
     def __init__(
@@ -50,11 +53,13 @@ class Api:
         count_forged: Callable[[], object],
         voucher: str = "",
         scopes_of: ScopesOf | None = None,
+        tell_refused: TellRefused = lambda request, error: None,
     ) -> None:
         socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
         self._service_url = "http://localhost" if socket else service_url
         self._transport = httpx.HTTPTransport(uds=socket, verify=authorities(self._service_url))
         self.count_forged = count_forged
+        self.tell_refused = tell_refused
         self._voucher = voucher
         self._answers = SharedAnswers()
         self.scopes_of = scopes_of or self._scopes_asked_for

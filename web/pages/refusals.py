@@ -4,6 +4,7 @@ Guarantee: an error page names the thing that was asked for and links to the lis
 API keep the API's own answers.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import cast
 from urllib.parse import quote, urlsplit
 
@@ -11,10 +12,9 @@ import httpx
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
-from starlette.types import HTTPExceptionHandler
 
 from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated, Unavailable
-from web.access.sessions import sign_out
+from web.access.sessions import api_of, sign_out
 from web.access.threads import on_own_threads
 from web.frame.page import Page
 from web.frame.rendering import rendered, templates
@@ -31,6 +31,7 @@ def refused(request: Request, error: Exception) -> Response:
     token is no browser."""
     if not isinstance(error, TailwrightError):
         error = Unavailable(f"the service's API does not answer: {type(error).__name__}")
+    api_of(request).tell_refused(request, error)
     if request.url.path.startswith(FOR_SCRIPTS) or "authorization" in request.headers:
         return JSONResponse(error.body(), status_code=error.status)
     if isinstance(error, Unauthenticated):
@@ -63,12 +64,12 @@ def local(target: str) -> str:
 
 def install(dashboard: FastAPI, service: FastAPI) -> None:
     """Answer the contract's errors and a browser's 404 in the dashboard's layout, all others as `service` does."""
-    before = cast(HTTPExceptionHandler, service.exception_handlers[HTTPException])
+    before = cast(Callable[[Request, Exception], Awaitable[Response]], service.exception_handlers[HTTPException])
 
     async def not_found(request: Request, error: Exception) -> Response:
         path, wants = request.url.path, request.headers.get("accept", "")
         if path.startswith(NOT_PAGES) or request.method not in {"GET", "HEAD"} or "text/html" not in wants:
-            return cast(Response, before(request, cast(HTTPException, error)))
+            return await before(request, error)
         return await refused(request, NotFound(f"no page {path[:200]}"))
 
     ours = {TailwrightError: refused, httpx.TransportError: refused, 404: not_found}

@@ -94,9 +94,11 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
         try:
             report = wire.parse(wire.unframe(frame))
         except TooLarge as error:
+            service.turned_away.note(socket, error)
             await _close(socket, TOO_LARGE, error.message)
             return
         except BadRequest as error:
+            service.turned_away.note(socket, error)
             # Without a readable instance_uid there is nobody to answer; the reason goes into the close frame.
             await _close(socket, INVALID, error.message)
             return

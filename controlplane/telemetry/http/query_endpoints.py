@@ -34,7 +34,7 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unauthenticated
 from controlplane.contract.metrics import E2E, REQUESTS, TTFT, MetricKind
-from controlplane.db.request_parts import Basis
+from controlplane.db.request_parts import Basis, address_of
 from controlplane.telemetry.http import compare_endpoints, explain_endpoints, request_endpoints, stream_endpoints
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
@@ -234,6 +234,8 @@ def metrics(store: Store, service: Telemetry, request: Request) -> Response:
     wanted, given = service.metrics_token, bearer_token(request.headers.get("Authorization", "")) or ""
     if wanted is not None and not hmac.compare_digest(given.encode(), wanted.encode()):
         raise Unauthenticated("/metrics wants the bearer token of metrics_token_file", field="Authorization")
+    if wanted is not None:
+        service.security_log.let_in_as("metrics_token_file", address_of(request))
     return Response(generate_latest(store.meters.registry), media_type=CONTENT_TYPE_LATEST)
 
 

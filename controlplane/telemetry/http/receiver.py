@@ -29,6 +29,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.auth.principal import check_scope
+from controlplane.auth.watch.security_log import remember_speaker
 from controlplane.contract.bodies.access import Scope as TokenScope
 from controlplane.contract.errors import (
     BadRequest,
@@ -39,6 +40,7 @@ from controlplane.contract.errors import (
 )
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.media_types import PROTOBUF
+from controlplane.serving.limits import address_in
 from controlplane.telemetry.http.report_request import ClientGone, Headers, ReportRequest, identity
 from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 from controlplane.telemetry.journal.pace import LEAST_S
@@ -113,7 +115,9 @@ class Receiver:
         tokens, store = service.tokens, service.telemetry
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         principal = tokens.known(authorization) or await tokens.find(authorization)
+        remember_speaker(request.scope, principal)
         service.token_uses.note(principal.token_id, principal.node)
+        service.security_log.let_in(principal, address_in(request.scope))
         check_scope(principal, TokenScope.AGENT)
         service.node_certificates.check(principal, request.scope)
         sender = Sender(principal.node, principal.pool)

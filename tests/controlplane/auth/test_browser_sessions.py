@@ -13,7 +13,7 @@ from controlplane.auth.browser_sessions import (
     NOTED_S,
     authenticate_session,
     is_live,
-    scopes_of,
+    principals_of,
 )
 from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow
 from controlplane.contract.bodies.access import Scope
@@ -42,6 +42,11 @@ def start(database: Database, code: str, now: datetime = NOW) -> str | None:
     with database.session() as session:
         started = browser_sessions.start(session, code, now)
     return None if started is None else started.secret
+
+
+def scopes_of(database: Database, secrets: list[str], now: datetime) -> dict[str, Scope | None]:
+    found = principals_of(database, secrets, now)
+    return {secret: None if principal is None else principal.scope for secret, principal in found.items()}
 
 
 def started(database: Database, token_id: int) -> str:

@@ -1,0 +1,1 @@
+"""The log of who came and who was refused."""
