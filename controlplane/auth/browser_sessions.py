@@ -19,7 +19,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from controlplane.auth import store
 from controlplane.auth.principal import Principal
 from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow, TokenRow
-from controlplane.auth.token import digest
+from controlplane.auth.token import digest, digests
 from controlplane.auth.watch.security_log import Speaker, session_begun
 from controlplane.contract.bodies.access import (
     CODE_PATTERN,
@@ -99,7 +99,7 @@ def has_code_form(code: str) -> bool:
 
 def start(session: Session, code: str, now: datetime, address: str | None = None) -> SessionStarted | None:
     """Use up a code; None for one that is unknown, used or too old, or whose token has ended."""
-    row = session.get(SignInCodeRow, digest(code))
+    row = session.exec(select(SignInCodeRow).where(col(SignInCodeRow.digest).in_(digests(code)))).first()
     if row is None:
         return None
     # Of two who bring the same code at once, one deletes it.
@@ -210,7 +210,7 @@ def _used(database: Database, secrets: Sequence[str], now: datetime) -> dict[str
 
 
 def _live(session: Session, secrets: Sequence[str], now: datetime) -> dict[str, Found]:
-    secret_of = {digest(secret): secret for secret in secrets}
+    secret_of = {kept: secret for secret in secrets for kept in digests(secret)}
     rows = session.execute(_LIVE, {"digests": list(secret_of), "now": now})
     return {
         secret_of[row.digest]: Found(row.digest, row.used_at, _principal(row))

@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.auth import enrolment_rules, revocations
 from controlplane.auth.tables import FleetSecretRow, TokenRow
-from controlplane.auth.token import digest, new_token
+from controlplane.auth.token import digest, digests, new_token
 from controlplane.auth.view import token_view
 from controlplane.contract.bodies.access import Scope, TokenCreate, TokenCreated, TokenView
 from controlplane.contract.errors import BadRequest
@@ -84,17 +84,17 @@ def get(session: Session, token_id: int) -> TokenView | None:
 
 def find(session: Session, token: str) -> TokenView | None:
     """The token with this secret, if there is one that was not revoked."""
-    row = session.exec(select(TokenRow).where(TokenRow.digest == digest(token))).first()
+    row = session.exec(select(TokenRow).where(col(TokenRow.digest).in_(digests(token)))).first()
     return None if row is None or row.revoked_at is not None else token_view(row)
 
 
 def find_all(session: Session, tokens: Iterable[str]) -> dict[str, TokenView]:
     """Of tokens with these secrets those that were not revoked, by secret; whether they have expired is not asked."""
-    secret_of = {digest(token): token for token in tokens}
-    digests = list(secret_of)
+    secret_of = {kept: token for token in tokens for kept in digests(token)}
+    wanted = list(secret_of)
     found = {}
-    for start in range(0, len(digests), CHUNK):
-        chosen = col(TokenRow.digest).in_(digests[start : start + CHUNK])
+    for start in range(0, len(wanted), CHUNK):
+        chosen = col(TokenRow.digest).in_(wanted[start : start + CHUNK])
         for row in session.exec(select(TokenRow).where(chosen, col(TokenRow.revoked_at).is_(None))):
             found[secret_of[row.digest]] = token_view(row)
     return found
@@ -112,7 +112,7 @@ def made_from(session: Session, token_id: int) -> list[int]:
 
 def was_issued(session: Session, token: str) -> bool:
     """True for a live token and for a revoked one."""
-    return session.exec(select(TokenRow.id).where(TokenRow.digest == digest(token))).first() is not None
+    return session.exec(select(TokenRow.id).where(col(TokenRow.digest).in_(digests(token)))).first() is not None
 
 
 def revoke(session: Session, token_id: int, *, actor: str, now: datetime) -> None:
@@ -131,7 +131,7 @@ def of_node(session: Session, node: str) -> list[TokenRow]:
 
 def is_of_node(session: Session, node: str, token: str) -> bool:
     """Whether this secret is a live token of the node."""
-    return any(row.digest == digest(token) for row in of_node(session, node))
+    return any(row.digest in digests(token) for row in of_node(session, node))
 
 
 def end(session: Session, row: TokenRow, now: datetime) -> None:

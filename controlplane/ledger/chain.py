@@ -3,7 +3,6 @@
 Guarantee: who knows the newest hash knows whether any row was changed, removed, added between or put elsewhere.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.knobs import canonical_json
+from controlplane.db.marked_hash import marked, matches
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,16 @@ def plain(evidence: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(before: Head, content: Content) -> str:
-    """The hash of the row after `before`: SHA-256 of the hash before and the row as canonical JSON."""
+    """The hash of the row after `before`: of the hash before and the row as canonical JSON."""
+    return marked(_hashed(before, content))
+
+
+def follows(link: Link, before: Head) -> bool:
+    """Whether a row's hash is of it and of `before`, by the algorithm that the hash itself names."""
+    return matches(_hashed(before, link.content), link.hash)
+
+
+def _hashed(before: Head, content: Content) -> bytes:
     row = {
         "id": before.id + 1,
         "time": content.time.astimezone(UTC).isoformat(timespec="microseconds"),
@@ -74,7 +83,7 @@ def digest(before: Head, content: Content) -> str:
         "message": content.message,
         "evidence": plain(content.evidence),
     }
-    return hashlib.sha256(f"{before.hash}\n{canonical_json(row)}".encode()).hexdigest()
+    return f"{before.hash}\n{canonical_json(row)}".encode()
 
 
 def extended(before: Head, content: Content) -> Link:
@@ -102,8 +111,8 @@ def first_wrong(links: Iterable[Link], head: Head, known: Collection[Head] = (),
             return Wrong(before.id + 1, "is missing") if link.id > before.id else _inserted(link)
         if link.id > head.id:
             return _inserted(link)
-        if link.hash != digest(before, link.content):
-            shifted = after is not None and after.hash == digest(before, after.content)
+        if not follows(link, before):
+            shifted = after is not None and follows(after, before)
             return _inserted(link) if shifted else Wrong(link.id, "was changed")
         before = Head(link.id, link.hash)
         if contradicted(before):

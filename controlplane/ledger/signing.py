@@ -1,17 +1,16 @@
 """The ledger's head, signed: proof that this service told it, by a key that is not in the database.
 
-The signature is HMAC-SHA256 with the key in the data directory: who can write to the database alone cannot make a head
-that passes; who checks one needs the key.
+The signature is an HMAC (SHA-256, as its mark says) with the key in the data directory: who can write to the database
+alone cannot make a head that passes; who checks one needs the key.
 """
 
-import hashlib
-import hmac
 import os
 import secrets
 from pathlib import Path
 
 from controlplane.contract.bodies.ledger import LedgerHead
 from controlplane.contract.errors import BadSettings
+from controlplane.db import marked_hash
 from controlplane.ledger.chain import Head
 from controlplane.serving import owned_files
 
@@ -43,19 +42,27 @@ def _kept(path: Path) -> bytes:
 
 
 def signed(head: Head, key: bytes) -> LedgerHead:
-    return LedgerHead(id=head.id, hash=head.hash, signature=_signature(head, key))
+    return LedgerHead(id=head.id, hash=head.hash, signature=marked_hash.signed(key, _head_text(head)))
 
 
 def is_signed(told: LedgerHead, key: bytes) -> bool:
     """Whether the signature is of this head and by this key."""
-    return hmac.compare_digest(told.signature, _signature(Head(told.id, told.hash), key))
+    return marked_hash.is_signed(key, _head_text(Head(told.id, told.hash)), told.signature)
 
 
 def anchor_signature(anchor: Head, key: bytes) -> str:
     """Of the last archived row: another than a head's, which everybody may read."""
-    text = f"tailwright ledger archived {anchor.id} {anchor.hash}"
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return marked_hash.signed(key, _anchor_text(anchor))
 
 
-def _signature(head: Head, key: bytes) -> str:
-    return hmac.new(key, f"tailwright ledger {head.id} {head.hash}".encode(), hashlib.sha256).hexdigest()
+def is_anchor_signed(anchor: Head, signature: str, key: bytes) -> bool:
+    """Whether the signature is of this last archived row and by this key."""
+    return marked_hash.is_signed(key, _anchor_text(anchor), signature)
+
+
+def _anchor_text(anchor: Head) -> bytes:
+    return f"tailwright ledger archived {anchor.id} {anchor.hash}".encode()
+
+
+def _head_text(head: Head) -> bytes:
+    return f"tailwright ledger {head.id} {head.hash}".encode()

@@ -79,6 +79,7 @@ FACES = {
         "ids",
         "keyed_answers",
         "living_processes",
+        "marked_hash",
     }
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},

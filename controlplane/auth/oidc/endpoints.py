@@ -9,6 +9,7 @@ from functools import partial
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from sqlalchemy.exc import IntegrityError
+from sqlmodel import col, select
 
 from controlplane.auth import known_people
 from controlplane.auth.browser_address import browser_address
@@ -17,7 +18,7 @@ from controlplane.auth.oidc.issuer import Issuer
 from controlplane.auth.oidc.sign_in_attempt import Attempt
 from controlplane.auth.sign_in_parts import Sign, SignInParts
 from controlplane.auth.tables import SignInAttemptRow
-from controlplane.auth.token import digest
+from controlplane.auth.token import digest, digests
 from controlplane.contract.bodies.access import SessionStarted
 from controlplane.contract.bodies.people import Role, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.error_answer import answers
@@ -67,7 +68,8 @@ def _finished(service: SignInParts, issuer: Issuer, wanted: SignInFinish, addres
     attempt = Attempt.brought(wanted.secret, wanted.state, now)
     used = digest(attempt.secret)
     with service.database.read_session() as session:
-        if session.get(SignInAttemptRow, used) is not None:
+        before = col(SignInAttemptRow.digest).in_(digests(attempt.secret))
+        if session.exec(select(SignInAttemptRow).where(before)).first() is not None:
             raise _replayed()
     claims = issuer.claims(attempt, wanted.code, wanted.iss, now)
     who, roles = known_people.somebody_of(claims), issuer.registration.roles

@@ -24,9 +24,14 @@ class LedgerHead(BaseModel):
     """The newest entry's number and hash. Kept elsewhere, it shows later whether anything up to it was changed."""
 
     id: int = Field(ge=0, description="the newest entry's number; 0 before the first")
-    hash: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 over that entry and all before it")
+    hash: str = Field(
+        pattern=r"^([a-z0-9-]+\.)?[0-9a-f]{64,128}$",
+        description="over that entry and all before it, with the mark of its algorithm: `sha256.` and 64 digits",
+    )
     signature: str = Field(
-        default="", pattern="^[0-9a-f]*$", description="HMAC-SHA256 of both by `ledger-key` in the data directory"
+        default="",
+        pattern=r"^([a-z0-9-]+\.[0-9a-f]+)?$",
+        description="HMAC of both by `ledger-key` in the data directory, marked as the hash is",
     )
 
 

@@ -65,7 +65,7 @@ def test_trials_are_folded_with_their_node_and_shown_each_when_asked(bare: Any, 
 def test_the_newest_entries_are_verified(bare: Any, deeds: None) -> None:
     with bare.client() as client:
         told = part_html(PAGE, "chain", client)
-    assert "verified" in told and re.search(r"<code>\d+:[0-9a-f]{64}</code>", told)
+    assert "verified" in told and re.search(r"<code>\d+:sha256\.[0-9a-f]{64}</code>", told)
 
 
 def test_a_cursor_that_is_none_is_refused_by_name(bare: Any) -> None:
