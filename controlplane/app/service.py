@@ -44,6 +44,7 @@ from controlplane.app.settings_in_force import settings_in_force
 from controlplane.app.ticks import ticks_of
 from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.oidc.issuer import REFRESH_S
+from controlplane.auth.personal.old_rows import OldRows
 from controlplane.auth.sign_in_parts import SignInParts
 from controlplane.auth.token_cache import TokenCache
 from controlplane.auth.token_uses import TokenUses
@@ -193,6 +194,7 @@ def _service(
         token_uses=uses,
         expiry=Expiry(database, timedelta(days=settings.alert_history_days), shown),
         incidents=IncidentKeeper(database, timedelta(days=settings.alert_history_days)),
+        old_rows=OldRows(database, timedelta(days=settings.personal_data_days), shown),
         inbound=InboundKeeper(database, timedelta(days=settings.alert_history_days)),
     )
     hook_caller = HookCaller(

@@ -141,6 +141,12 @@ class ServiceSettings(StoreSettings, SignInSettings):
     alert_history_days: float = Field(
         default=90, ge=30, description="How long alerts that are over are kept, with their deliveries."
     )
+    personal_data_days: float = Field(
+        default=400,
+        ge=30,
+        description="How long people who sign in no more are kept, and names, owners and last uses of tokens that "
+        "have ended.",
+    )
     ledger_head_file: Path | None = Field(
         default=None,
         description="A file, best one that can only be appended to and lies elsewhere, to which each new head of the "

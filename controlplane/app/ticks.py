@@ -15,6 +15,8 @@ from controlplane.app import allocation
 from controlplane.app.background import Tick
 from controlplane.app.remedies import Remedies, try_again
 from controlplane.auth import token_ends
+from controlplane.auth.personal.old_rows import PERIOD_S as PERSONAL_S
+from controlplane.auth.personal.old_rows import OldRows
 from controlplane.auth.token_ends import PERIOD_S as ENDS_S
 from controlplane.auth.token_uses import PERIOD_S, TokenUses
 from controlplane.db.database import Database
@@ -50,6 +52,7 @@ def ticks_of(
     expiry: Expiry | None = None,
     incidents: IncidentKeeper | None = None,
     inbound: InboundKeeper | None = None,
+    old_rows: OldRows | None = None,
 ) -> list[Tick]:
     def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
         def run(now: datetime) -> None:
@@ -106,6 +109,7 @@ def ticks_of(
         Tick("token_ends", ENDS_S, reading.only(in_transaction(token_ends.tell))),
         Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
         *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),
+        *([] if old_rows is None else [Tick("personal_data", PERSONAL_S, reading.only(old_rows.tick))]),
         Tick("incident_history", EXPIRY_S, reading.only(keeper.expire)),
         Tick("inbound_history", EXPIRY_S, reading.only(foreign.expire)),
         Tick("memory", 60.0, allocation.trim),

@@ -53,7 +53,7 @@ class PersonRow(SQLModel, table=True):
     last sign-in."""
 
     __tablename__ = "person"
-    __table_args__ = (UniqueConstraint("issuer", "subject"),)
+    __table_args__ = (UniqueConstraint("issuer", "subject"), {"sqlite_autoincrement": True})
 
     id: int | None = Field(default=None, primary_key=True)
     issuer: str

@@ -41,6 +41,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "inbound_alerts",
         "inbound_history",
         "memory",
+        "personal_data",
         "security_log",
     }
     assert all(tick["runs"] and not tick["failures"] for tick in report.values()), report

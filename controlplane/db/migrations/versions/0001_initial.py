@@ -719,6 +719,7 @@ def upgrade() -> None:
         sa.Column("signed_in_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("issuer", "subject"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "sign_in_attempt",
