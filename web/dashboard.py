@@ -50,7 +50,7 @@ from web.rollouts import (
     rollout_page,
     rollouts_list,
 )
-from web.settings import routing_forms, settings_forms, settings_page
+from web.settings import personal_file, routing_forms, settings_forms, settings_page
 from web.studies import new_study_forms, new_study_page, report_file, studies_page
 from web.whatif import whatif_page
 
@@ -126,6 +126,7 @@ def mount(
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)
+    dashboard.include_router(personal_file.router)
     dashboard.include_router(routing_forms.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():

@@ -99,10 +99,10 @@ def start_session(
 
 def listing(session: Session, now: datetime, *, before_id: int | None, limit: int) -> list[Person]:
     """Newest first."""
-    return [_view(session, row, now) for row in session.exec(newest(PersonRow, before_id, limit))]
+    return [view(session, row, now) for row in session.exec(newest(PersonRow, before_id, limit))]
 
 
-def _view(session: Session, row: PersonRow, now: datetime) -> Person:
+def view(session: Session, row: PersonRow, now: datetime) -> Person:
     assert row.id is not None
     return Person(
         id=row.id,

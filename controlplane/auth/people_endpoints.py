@@ -8,10 +8,11 @@ from fastapi import APIRouter
 from controlplane import ledger
 from controlplane.auth import browser_sessions, known_people
 from controlplane.auth.guard import Admin, Holder
+from controlplane.auth.personal import own_data
 from controlplane.auth.principal import Principal
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page
-from controlplane.contract.bodies.people import Person, SessionView
+from controlplane.contract.bodies.people import Person, PersonalData, SessionView
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound
 from controlplane.db import SessionDep
@@ -29,6 +30,23 @@ def list_people(
     """People who have signed in at the issuer, the newest first, as of their last sign-in."""
     found = known_people.listing(session, service.clock(), before_id=cursor, limit=limit + 1)
     return page_of(found, limit)
+
+
+@router.get("/people/{person_id:int}/data", responses=answers(NotFound))
+def read_personal_data(
+    person_id: PathId, session: SessionDep, principal: Holder, service: Basis, limit: Limit = 100, cursor: Cursor = None
+) -> PersonalData:
+    """All that is kept of a person, who may ask for it, as an admin may. `cursor` goes on with older entries."""
+    own_data.check_may_see(principal, person_id)
+    return own_data.data_of(session, person_id, service.clock(), before_id=cursor, limit=limit)
+
+
+@router.delete("/people/{person_id:int}", status_code=204)
+def forget_person(person_id: PathId, session: SessionDep, principal: Holder, service: Basis) -> None:
+    """Remove what is kept of a person, who may ask for it, as an admin may, and end the sessions; the ledger keeps
+    its entries until they are archived."""
+    own_data.check_may_see(principal, person_id)
+    own_data.forget(session, person_id, actor=principal.actor, now=service.clock())
 
 
 @router.get("/sessions")

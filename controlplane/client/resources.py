@@ -36,7 +36,7 @@ from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
 from controlplane.contract.bodies.nodes import FleetColumns, FleetOutline, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
-from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
+from controlplane.contract.bodies.people import Person, PersonalData, SessionView, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.bodies.rollouts import Rollout, RolloutAction, RolloutCreate, RolloutForecast
 from controlplane.contract.bodies.studies import (
     Study,
@@ -143,6 +143,20 @@ class ResourceCalls(Connection):
     def people(self) -> list[Person]:
         """Who has signed in at the issuer; needs scope admin."""
         return list(self.every(Person, "/api/v1/people"))
+
+    def personal_data(self, person_id: int) -> PersonalData:
+        """All that is kept of a person, with every entry of the ledger; for an admin, or the person itself."""
+        path = f"/api/v1/people/{person_id}/data"
+        data = self._one(PersonalData, "GET", path)
+        while data.next is not None:
+            older = self._one(PersonalData, "GET", path, params={"cursor": data.next})
+            data.entries += older.entries
+            data.next = older.next
+        return data
+
+    def forget_person(self, person_id: int) -> None:
+        """Remove what is kept of a person; for an admin, or the person itself."""
+        self._request("DELETE", f"/api/v1/people/{person_id}")
 
     def sessions(self) -> list[SessionView]:
         """Open sessions of browsers: everybody's for an admin, else one's own."""

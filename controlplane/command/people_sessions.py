@@ -6,7 +6,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.people import Person, SessionView
-from controlplane.terminal.output.printing import Columns, Json, moment_text, show_done, show_list
+from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_done, show_list
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 
@@ -29,11 +29,29 @@ SESSIONS: Columns[SessionView] = {
 }
 
 
+Number = Annotated[int, typer.Argument(help="The person's id, as `tailwright people list` shows it.")]
+
+
 @app.command("list")
 @calls_service()
 def listing(client: Client, as_json: Json = False) -> None:
     """People by their last sign-in."""
     show_list(client.people(), PEOPLE, as_json=as_json, what="person")
+
+
+@app.command("export")
+@calls_service()
+def export(client: Client, number: Number) -> None:
+    """All that is kept of a person, as JSON: the row, open sessions, and every entry of the ledger that is theirs."""
+    print_json(client.personal_data(number).model_dump(mode="json", exclude={"next"}))
+
+
+@app.command("forget")
+@calls_service()
+def forget(client: Client, number: Number, as_json: Json = False) -> None:
+    """Remove what is kept of a person, and end the sessions; the ledger keeps its entries until they are archived."""
+    client.forget_person(number)
+    show_done(f"person {number} is forgotten", as_json=as_json)
 
 
 @app.command("sessions")

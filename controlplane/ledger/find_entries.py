@@ -48,6 +48,17 @@ def search(session: Session, wanted: Wanted, *, before_id: int | None, limit: in
     return Page(items=shown, next=str(floor) if _any_below(session, floor, wanted.start) else None)
 
 
+def of_person(session: Session, person_id: int, name: str, *, before_id: int | None, limit: int) -> Page[LedgerEntry]:
+    """What a person did, or what was done to them, newest first, as in `search`. name: the present one."""
+    subject = f"person/{person_id}"
+    named = select(LedgerRow.actor).where(LedgerRow.subject == subject, LedgerRow.kind == "person.signed_in")
+    names = {name, *session.exec(named.distinct())}
+    did = col(LedgerRow.actor).in_(names) & (col(LedgerRow.evidence)["person_id"].as_integer() == person_id)
+    query = newest(LedgerRow, before_id, limit + 1).where(did | (col(LedgerRow.subject) == subject))
+    found = [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+    return Page(items=found[:limit], next=str(found[limit - 1].id) if len(found) > limit else None)
+
+
 def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
     if wanted.kind is not None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.ledger import LedgerEntry
 
 ATTEMPT_PREFIX = "tailwright_attempt_"
 ATTEMPT_PATTERN = ATTEMPT_PREFIX + "[0-9]{10}_[A-Za-z0-9_-]{43}"
@@ -66,6 +67,15 @@ class Person(BaseModel):
     first_seen_at: datetime = Field(description="of the first sign-in")
     signed_in_at: datetime = Field(description="of the last sign-in")
     open_sessions: int = Field(description="how many sessions are open")
+
+
+class PersonalData(BaseModel):
+    """All that is kept of one person."""
+
+    person: Person = Field(description="as of the last sign-in")
+    sessions: list["SessionView"] = Field(description="those that are open")
+    entries: list[LedgerEntry] = Field(description="of the ledger: what the person did and what was done to them")
+    next: str | None = Field(default=None, description="where older entries go on; null: there are none")
 
 
 class SessionView(BaseModel):

@@ -83,6 +83,8 @@ FIXED = {
     "/api/v1/sessions": "post",
     "/api/v1/sessions/self": "delete",
     "/api/v1/people": "get",
+    "/api/v1/people/{person_id}": "delete",
+    "/api/v1/people/{person_id}/data": "get",
     "/api/v1/sessions/{session_id}": "delete",
     "/api/v1/sign-in": "get",
     "/api/v1/sign-in/begin": "post",
@@ -97,7 +99,8 @@ BY_SCOPE = {
             "delete /api/v1/sessions/self",
             "get /api/v1/sessions",
         ),
-        "delete /api/v1/sessions/{session_id}",
+        *("delete /api/v1/sessions/{session_id}", "delete /api/v1/people/{person_id}"),
+        "get /api/v1/people/{person_id}/data",
     },
     "read": {
         *("get /api/v1/stream", "get /api/v1/quantiles", "get /api/v1/rates", "get /api/v1/shares"),

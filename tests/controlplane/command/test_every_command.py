@@ -23,6 +23,7 @@ WITHOUT_JSON = {
     "configs export": "writes TOML, arguments or a patch; `configs show --json` has the knobs",
     "studies report": "writes HTML; `studies show --json` has what it is drawn from",
     "alerting export": "writes TOML; the lists of each noun have the same as JSON",
+    "people export": "writes JSON, which it is for",
 }
 """Commands for which one JSON document makes no sense, and why."""
 VARIABLE = re.compile(r"\bTAILWRIGHT_[A-Z0-9_]+")

@@ -1,5 +1,6 @@
 """A person signs in at a real issuer with a real browser, works under a name, and signs out here and there."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,16 @@ def test_a_person_ends_the_session_of_another_browser(browser: Any, page: Page, 
     # Led there by the answer, or before that by the page's own script, which escapes the slash.
     expect(forgotten).to_have_url(re.compile(re.escape(f"{url}/login?next=") + "(/|%2F)fleet"))
     other.close()
+
+
+def test_a_person_downloads_what_is_kept(page: Page) -> None:
+    to_issuer(page, "/settings?tab=people")
+    page.locator("#yes").click()
+    with page.expect_download() as got:
+        page.get_by_role("link", name="Download what is kept of you").click()
+    kept = json.loads(Path(got.value.path()).read_text())
+    assert kept["person"]["name"] == "ada@example.com" and len(kept["sessions"]) >= 1
+    assert {entry["actor"] for entry in kept["entries"] if entry["kind"] == "person.signed_in"} == {"ada@example.com"}
 
 
 def test_a_person_is_told_how_tokens_are_made_and_answers_for_them(
