@@ -14,7 +14,7 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from controlplane.serving.joint_lookup import JointLookup
 from web.access import sessions
-from web.access.sessions import Api, ScopesOf, TellRefused, client_of, signed_client_of, viewer_of
+from web.access.sessions import Api, ScopesOf, TellRead, TellRefused, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
 from web.advice import advice_page
 from web.alerting import alerting_page, rule_forms
@@ -99,17 +99,19 @@ def mount(
     count_broken: Callable[[str], object] = lambda _: None,
     scopes_of: ScopesOf | None = None,
     tell_refused: TellRefused = lambda request, error: None,
+    tell_read: TellRead = lambda secret, path: None,
 ) -> None:
     """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address);
     `count_forged` hears of each form that was refused; `voucher` is what the API knows it by; `trace_url` is where
     traces are shown (`controlplane.contract.trace_url`); `count_broken` hears of each part that an error of our own
     kept from being drawn ("now/pools"); `scopes_of` looks up the sessions of all open pages at once, which are asked
-    for one by one without it; `tell_refused` hears of each error that a page was answered with.
+    for one by one without it; `tell_refused` hears of each error that a page was answered with, `tell_read` of what a
+    session was shown that another had asked for.
 
     As the router's last resort, for a mount at "/" would take requests from routes that refuse only their method.
     """
     dashboard = FastAPI(openapi_url=None, dependencies=app.router.dependencies)
-    api = Api(service_url, count_forged, voucher, scopes_of, tell_refused)
+    api = Api(service_url, count_forged, voucher, scopes_of, tell_refused, tell_read)
     sessions.install(dashboard, api)
     broken_parts.install(dashboard, broken_parts.BrokenParts(count_broken))
     dashboard.state.together = live.Together(JointLookup(api.scopes_of))

@@ -17,6 +17,7 @@ from controlplane.auth import browser_sessions
 from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import AuthParts
 from controlplane.auth.watch.security_log import is_known, remember_speaker
+from controlplane.auth.watch.sensitive_reads import SENSITIVE, sensitive_route
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import Forbidden, TailwrightError
 from controlplane.db.request_parts import address_of
@@ -43,6 +44,9 @@ class Needs:
         parts.token_uses.note(principal.token_id, principal.node)
         if self.scope is not None:
             check_scope(principal, self.scope)
+        route = getattr(request.scope.get("route"), "path", "")
+        if route in SENSITIVE and request.method == "GET":
+            parts.security_log.read(principal, address_of(request), f"GET {route}")
         return principal
 
 
@@ -99,7 +103,15 @@ def scopes_of(parts: AuthParts, secrets: Sequence[str]) -> dict[str, Scope | Non
             parts.turned_away.note_session()
         else:
             parts.security_log.let_in(principal, "dashboard")
+    parts.page_readers.put(found)
     return {secret: None if principal is None else principal.scope for secret, principal in found.items()}
+
+
+def read_on_page(parts: AuthParts, secret: str, path: str) -> None:
+    """A page has shown a session what the API had answered another a moment before."""
+    route = sensitive_route(path)
+    if route is not None:
+        parts.security_log.read(parts.page_readers.get(secret), "dashboard", f"GET {route}")
 
 
 Holder = Annotated[Principal, Depends(Needs(None))]

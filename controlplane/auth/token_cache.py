@@ -9,14 +9,15 @@ For the event loop: nothing here takes a lock.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from cachetools import FIFOCache
+from cachetools import FIFOCache, LRUCache
 from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
@@ -152,6 +153,22 @@ class TokenCache:
         self._revocations = revoked
 
 
+class PageReaders:
+    """Whose the sessions are that pages were last looked up for, by their secrets. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[str, Principal] = LRUCache(REFUSED_LIMIT)
+        self._lock = threading.Lock()
+
+    def put(self, found: Mapping[str, Principal | None]) -> None:
+        with self._lock:
+            self._known.update({secret: principal for secret, principal in found.items() if principal is not None})
+
+    def get(self, secret: str) -> Principal | None:
+        with self._lock:
+            return self._known.get(secret)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuthParts(Parts):
     """What a guarded route is served with."""
@@ -160,6 +177,7 @@ class AuthParts(Parts):
     keyring: Keyring
     token_uses: TokenUses = field(default_factory=TokenUses)
     node_certificates: NodeCertificates = field(default_factory=NodeCertificates)
+    page_readers: PageReaders = field(default_factory=PageReaders)
     security_log: SecurityLog = field(default_factory=SecurityLog)
     turned_away: TurnedAway = field(default_factory=TurnedAway)
 

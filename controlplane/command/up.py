@@ -188,6 +188,7 @@ def _mount_dashboard(app: "FastAPI", own_url: str, trace_url: str | None) -> Non
         voucher=service.voucher,
         trace_url=trace_url,
         count_broken=lambda part: broken.labels(part).inc(),
+        tell_read=partial(guard.read_on_page, service),
         tell_refused=service.turned_away.tell,
         scopes_of=partial(guard.scopes_of, service),
     )

@@ -15,10 +15,11 @@ from controlplane.api.error_handlers import error_response
 from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import guard
+from controlplane.auth.watch.sensitive_reads import SENSITIVE
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.site_gate import SiteGate
 
-LINE = re.compile(r"(let in|refused|input refused|session begun): (.*?)(?: again=(\d+))?")
+LINE = re.compile(r"(let in|read|refused|input refused|session begun): (.*?)(?: again=(\d+))?")
 AT = "address=testclient"
 
 
@@ -178,3 +179,51 @@ def test_no_decision_is_left_out_however_they_are_mixed(http: TestClient, caplog
     service.security_log.tell_all()
     assert {kind: lines(caplog, kind).total() for kind in made} == made
     assert len(caplog.messages) < 100
+
+
+def test_reading_what_is_sensitive_is_recorded_without_what_was_read(
+    http: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = http.app.openapi()["paths"]  # type: ignore[attr-defined]
+    assert {re.sub(":[a-z]+}", "}", path) for path in SENSITIVE} <= {
+        path for path, does in document.items() if "get" in does
+    }
+    reads = token(http, "read")
+    number = http.get("/api/v1/tokens/self", headers=reads).json()["id"]
+    for route in sorted(SENSITIVE):
+        path = route.replace("{request_id:path}", "4711").replace("{person_id:int}", "1")
+        for _ in range(3):
+            http.get(path)
+        http.get(path, headers=reads)
+        http.get(path, headers={"Authorization": ""})
+    for path in ("/api/v1/nodes", "/api/v1/configs", "/api/v1/fleet"):
+        assert http.get(path).status_code == 200
+    Service.of(http.app).security_log.tell_all()  # type: ignore[arg-type]
+    told, admin, reader = lines(caplog, "read"), f"actor='admin' holder=token/1 {AT}", f"holder=token/{number} {AT}"
+    assert {line: count for line, count in told.items() if line.startswith(admin)} == {
+        f"{admin} route='GET {route}'": 3 for route in SENSITIVE
+    }
+    refused = {"/api/v1/tokens", "/api/v1/people"}
+    assert {line for line in told if not line.startswith(admin)} == {
+        f"actor='read-token' {reader} route='GET {route}'" for route in SENSITIVE - refused
+    }
+    assert "4711" not in "".join(caplog.messages)
+
+
+def test_what_a_page_shows_of_another_s_answer_is_recorded_too(
+    http: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, reads = Service.of(http.app), token(http, "read")  # type: ignore[arg-type]
+    code = http.post("/api/v1/sign-in-codes", headers=reads).json()["code"]
+    secret = http.post("/api/v1/sessions", json={"code": code}).json()["secret"]
+    guard.scopes_of(service, [secret])
+    number = http.get("/api/v1/tokens/self", headers=reads).json()["id"]
+    for path in ("/api/v1/requests/4711", "/api/v1/ledger", "/api/v1/nodes", "/api/v1/nodes/n1"):
+        guard.read_on_page(service, secret, path)
+    guard.read_on_page(service, "unknown", "/api/v1/ledger")
+    who = f"actor='read-token' holder=token/{number} session=1 address=dashboard"
+    assert lines(caplog, "read") == {
+        f"{who} route='GET /api/v1/requests/{{request_id:path}}'": 1,
+        f"{who} route='GET /api/v1/ledger'": 1,
+        "actor='-' holder=- address=dashboard route='GET /api/v1/ledger'": 1,
+    }

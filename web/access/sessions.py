@@ -9,6 +9,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import httpx
 from fastapi import FastAPI, Request, Response
@@ -33,6 +34,8 @@ SIGN_IN_TIMEOUT_S = 40.0
 ScopesOf = Callable[[Sequence[str]], Mapping[str, Scope | None]]
 """What sessions may do, by their secrets, all of which the answer has; None for one that has ended."""
 
+TellRead = Callable[[str, str], object]
+"""A session's secret, and the API's path that it was answered without asking."""
 TellRefused = Callable[[Request, TailwrightError], object]
 
 _TOKEN = re.compile(TOKEN_PATTERN)
@@ -44,7 +47,7 @@ class Api:
 
     `count_forged` hears of each form that was refused, `tell_refused` of each answer of an error. `voucher`: what the
     API knows this dashboard by; it believes it where a browser is. `scopes_of`: looks up many sessions at once; else
-    each is asked for.
+    each is asked for. `tell_read` hears of what a session was shown without the API having been asked by it.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class Api:
         voucher: str = "",
         scopes_of: ScopesOf | None = None,
         tell_refused: TellRefused = lambda request, error: None,
+        tell_read: TellRead = lambda secret, path: None,
     ) -> None:
         socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
         self._service_url = "http://localhost" if socket else service_url
         self._transport = httpx.HTTPTransport(uds=socket, verify=authorities(self._service_url))
         self.count_forged = count_forged
         self.tell_refused = tell_refused
+        self._tell_read = tell_read
         self._voucher = voucher
         self._answers = SharedAnswers()
         self.scopes_of = scopes_of or self._scopes_asked_for
@@ -76,7 +81,8 @@ class Api:
         scope = self.scopes_of([secret])[secret]
         if scope is None:
             raise Unauthenticated("this session has ended; sign in again", field="Authorization")
-        return Viewer(self._service_url, secret, SharingTransport(self._transport, self._answers, scope))
+        tell_read = partial(self._tell_read, secret)
+        return Viewer(self._service_url, secret, SharingTransport(self._transport, self._answers, scope, tell_read))
 
     def _scopes_asked_for(self, secrets: Sequence[str]) -> dict[str, Scope | None]:
         """One after the other, of the API."""

@@ -99,8 +99,15 @@ class ChangingTransport(httpx.BaseTransport):
 class SharingTransport(httpx.BaseTransport):
     """Hands on to `inner` what is not shared, or has not been answered a moment ago to a session of this scope."""
 
-    def __init__(self, inner: httpx.BaseTransport, answers: SharedAnswers, scope: Scope) -> None:
-        self._inner, self._answers, self.scope = inner, answers, scope
+    def __init__(
+        self,
+        inner: httpx.BaseTransport,
+        answers: SharedAnswers,
+        scope: Scope,
+        tell_read: Callable[[str], object] = lambda path: None,
+    ) -> None:
+        """`tell_read` hears of each path whose answer another session had asked for."""
+        self._inner, self._answers, self.scope, self._tell_read = inner, answers, scope, tell_read
         self.own_answers = 0
         """How many were not shared."""
 
@@ -112,7 +119,17 @@ class SharingTransport(httpx.BaseTransport):
         if request.method != "GET" or not is_shared(request.url.path):
             self.own_answers += 1
             return self._inner.handle_request(request)
-        return self._answers.answer((self.scope, str(request.url)), lambda: self._asked(request)).response()
+        asked = False
+
+        def ask() -> Kept:
+            nonlocal asked
+            asked = True
+            return self._asked(request)
+
+        kept = self._answers.answer((self.scope, str(request.url)), ask)
+        if not asked:
+            self._tell_read(request.url.path)
+        return kept.response()
 
     def _asked(self, request: httpx.Request) -> Kept:
         response = self._inner.handle_request(request)

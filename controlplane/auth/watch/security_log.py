@@ -1,9 +1,11 @@
-"""The log of security: who was let in, who was refused, and what input was refused, in lines of `name=value`.
+"""The log of security: who was let in, who read what is sensitive, who was refused, and whose input was.
+
+Lines are of `name=value`.
 
 Guarantee: each decision is in a line or in the count of one. What is new is told at once: of who is let in, the holder,
 its session and its address; of who is refused, that, the route and the reason; of input, its fields, never a value.
-What comes again is a count: of who is let in once an hour, of refusals every ten seconds. No text of a sender breaks
-a line.
+What comes again is a count: of who is let in and of reads once an hour, of refusals every ten seconds. No text
+of a sender breaks a line.
 """
 
 import logging
@@ -52,6 +54,16 @@ class LetIn(NamedTuple):
         return f"let in: {self.speaker} scope={self.scope}"
 
 
+class Read(NamedTuple):
+    """Sensitive data was asked for, and its route let in."""
+
+    speaker: Speaker
+    route: str
+
+    def __str__(self) -> str:
+        return f"read: {self.speaker} route={self.route!a}"
+
+
 class TurnedDown(NamedTuple):
     """route: method and path, as the route is declared where there is one."""
 
@@ -77,12 +89,18 @@ class SecurityLog:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._let_in: Repeats[LetIn] = Repeats(_teller(logging.INFO), LET_IN_S, LET_IN_LIMIT, monotonic)
+        self._read: Repeats[Read] = Repeats(_teller(logging.INFO), LET_IN_S, LET_IN_LIMIT, monotonic)
         self._refused: Repeats[TurnedDown] = Repeats(_teller(logging.WARNING), PERIOD_S, REFUSED_LIMIT, monotonic)
         self._input: Repeats[BadInput] = Repeats(_teller(logging.INFO), PERIOD_S, INPUT_LIMIT, monotonic)
 
     def let_in(self, principal: Principal, address: str) -> None:
         """A token or a session has proven whose it is."""
         self._let_in.note(LetIn(_speaker(principal, address), principal.scope.value))
+
+    def read(self, principal: Principal | None, address: str, route: str) -> None:
+        """Somebody reads what is sensitive (`sensitive_reads`). principal: None where it is not known."""
+        speaker = Speaker("-", "-", 0, address) if principal is None else _speaker(principal, address)
+        self._read.note(Read(speaker, route))
 
     def let_in_as(self, name: str, address: str) -> None:
         """Somebody has shown a secret that is no token, such as the one of /metrics."""
@@ -106,11 +124,11 @@ class SecurityLog:
         self._input.note(BadInput(told, speaker_of(connection), route))
 
     def tell_due(self) -> None:
-        for repeats in (self._let_in, self._refused, self._input):
+        for repeats in (self._let_in, self._read, self._refused, self._input):
             repeats.tell_due()
 
     def tell_all(self) -> None:
-        for repeats in (self._let_in, self._refused, self._input):
+        for repeats in (self._let_in, self._read, self._refused, self._input):
             repeats.tell_all()
 
 

@@ -3,6 +3,7 @@
 import gzip
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
@@ -176,3 +177,14 @@ def test_an_answer_is_read_in_plain_whatever_its_coding_was() -> None:
 
     client = viewer(httpx.MockTransport(compressed), SharedAnswers())
     assert [client.get("/api/v1/nodes").json() for _ in range(2)] == [{"a": 1}] * 2
+
+
+def test_who_is_answered_without_asking_is_told_of() -> None:
+    inner, answers, told = Counted(), SharedAnswers(), list[tuple[str, str]]()
+    for who in ("ann", "bob"):
+        tell = partial(lambda reader, path: told.append((reader, path)), who)
+        browser = httpx.Client(base_url=URL, transport=SharingTransport(inner, answers, Scope.READ, tell))
+        for path in ("/api/v1/ledger?limit=3", "/api/v1/tokens"):
+            browser.get(path)
+    assert told == [("bob", "/api/v1/ledger")]
+    assert len(inner.asked) == 3
