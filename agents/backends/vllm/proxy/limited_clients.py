@@ -131,7 +131,11 @@ class _LimitedClient(RequestHandler):
         transport = self._transport_of_client()
         transport.write(refusal(reason, self._door.limits))
         if transport.can_write_eof():
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:  # It was gone before its answer.
+                transport.abort()
+                return
         self._head_timer = self._loop.call_later(DRAIN_S, transport.close)
 
     def _stop_timer(self) -> None:

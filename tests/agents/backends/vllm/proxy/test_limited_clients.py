@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -122,6 +123,23 @@ def test_a_whole_head_that_is_too_much_is_refused_for_what_it_is(head: bytes, re
         assert door.refused == {Refused(reason): 1}
 
     play(SIZES, scene)
+
+
+def test_who_is_gone_before_it_is_refused_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(_: object) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr("asyncio.selector_events._SelectorSocketTransport.write_eof", gone)
+
+    async def scene(door: Doorkeeper, port: int) -> None:
+        await asked(port, b"GET / HTTP/9.9\r\n\r\n")
+        assert door.refused == {Refused.MALFORMED: 1}
+        await until(lambda: not door.open)
+
+    play(SIZES, scene)
+    assert not caplog.records
 
 
 def test_who_says_nothing_or_half_a_head_is_let_go() -> None:
