@@ -35,9 +35,9 @@ else
 	@$(BIN)/pytest --durations 10 -m "clock and not ($(APART))" $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
 endif
 
-long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL, two days of a fleet in compressed time.
+long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL, two days of a fleet in compressed time, the kernels under sanitizers.
 	@deploy/test_packages.sh
-	@$(BIN)/pytest --durations 5 -m long tests/journeys
+	@$(BIN)/pytest --durations 5 -m long tests/journeys tests/agents/engine/ops/test_sanitized_kernels.py
 
 story: .venv/.test-ready ## The story of `make run` as a test, then seen on its pages: six minutes, and nine, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py tests/journeys/test_story_pages.py

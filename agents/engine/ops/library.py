@@ -31,6 +31,15 @@ import torch  # noqa: F401 - loads the OpenMP runtime that the kernels share.
 from agents.engine.ops.processor_identity import processor_flags
 from agents.host.user_cache import user_cache
 
+HARDENING = (
+    "-fstack-protector-strong",
+    "-fstack-clash-protection",
+    "-U_FORTIFY_SOURCE",
+    "-D_FORTIFY_SOURCE=2",
+    "-D_GLIBCXX_ASSERTIONS",
+    "-Wl,-z,relro,-z,now,-z,noexecstack",
+)
+"""A kernel that errs ends the process where it can be noticed, and what the loader has bound cannot be written to."""
 FLAGS = (
     "-O3",
     "-std=c++17",
@@ -40,6 +49,7 @@ FLAGS = (
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-w",
+    *HARDENING,
 )
 CACHE_VARIABLE = "TAILWRIGHT_KERNEL_CACHE"
 COMPILER_VARIABLE = "CXX"

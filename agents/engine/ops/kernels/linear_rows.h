@@ -19,11 +19,42 @@ enum Dtype { kFloat32 = 0, kBfloat16 = 1, kFloat16 = 2 };
 
 inline __mmask16 mask_of(long count) { return count >= 16 ? 0xffff : (__mmask16)((1u << count) - 1); }
 
+// GCC's AddressSanitizer does not see which elements a masked instruction touches: it is told of them.
+#ifdef __SANITIZE_ADDRESS__
+extern "C" void __asan_loadN(uintptr_t, size_t);
+extern "C" void __asan_storeN(uintptr_t, size_t);
+#define WILL_READ(first, mask) __asan_loadN((uintptr_t)(first), __builtin_popcount(mask) * sizeof *(first))
+#define WILL_WRITE(first, mask) __asan_storeN((uintptr_t)(first), __builtin_popcount(mask) * sizeof *(first))
+#else
+#define WILL_READ(first, mask) (void)0
+#define WILL_WRITE(first, mask) (void)0
+#endif
+
+inline __m512 read_some(const float* first, __mmask16 mask) {
+    WILL_READ(first, mask);
+    return _mm512_maskz_loadu_ps(mask, first);
+}
+
+inline __m256i read_some(const uint16_t* first, __mmask16 mask) {
+    WILL_READ(first, mask);
+    return _mm256_maskz_loadu_epi16(mask, first);
+}
+
+inline void write_some(float* first, __mmask16 mask, __m512 values) {
+    WILL_WRITE(first, mask);
+    _mm512_mask_storeu_ps(first, mask, values);
+}
+
+inline void write_some(uint16_t* first, __mmask16 mask, __m256i values) {
+    WILL_WRITE(first, mask);
+    _mm256_mask_storeu_epi16(first, mask, values);
+}
+
 // Elements [at, at + 16) of a row as float32; those past `left` are zero.
 inline __m512 read16(const void* row, int dtype, long at, long left) {
     const __mmask16 mask = mask_of(left);
-    if (dtype == kFloat32) return _mm512_maskz_loadu_ps(mask, (const float*)row + at);
-    const __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t*)row + at);
+    if (dtype == kFloat32) return read_some((const float*)row + at, mask);
+    const __m256i half = read_some((const uint16_t*)row + at, mask);
     if (dtype == kFloat16) return _mm512_cvtph_ps(half);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
@@ -41,12 +72,12 @@ inline __m256i to_bfloat16(__m512 values) {
 inline void write16(void* row, int dtype, long at, long left, __m512 values) {
     const __mmask16 mask = mask_of(left);
     if (dtype == kFloat32) {
-        _mm512_mask_storeu_ps((float*)row + at, mask, values);
+        write_some((float*)row + at, mask, values);
     } else if (dtype == kFloat16) {
         const __m256i half = _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        _mm256_mask_storeu_epi16((uint16_t*)row + at, mask, half);
+        write_some((uint16_t*)row + at, mask, half);
     } else {
-        _mm256_mask_storeu_epi16((uint16_t*)row + at, mask, to_bfloat16(values));
+        write_some((uint16_t*)row + at, mask, to_bfloat16(values));
     }
 }
 
@@ -72,9 +103,9 @@ inline void write_tile(const float* sums, long rows, long tile, long outputs, co
             if (left <= 0) break;
             const __mmask16 mask = mask_of(left);
             __m512 value = _mm512_load_ps(sums + row * kTile + v * 16);
-            const __m512 shift = bias ? _mm512_maskz_loadu_ps(mask, bias + at) : _mm512_setzero_ps();
+            const __m512 shift = bias ? read_some(bias + at, mask) : _mm512_setzero_ps();
             if (scales) {
-                value = _mm512_fmadd_ps(value, _mm512_maskz_loadu_ps(mask, scales + at), shift);
+                value = _mm512_fmadd_ps(value, read_some(scales + at, mask), shift);
             } else if (bias) {
                 value = _mm512_add_ps(value, shift);
             }
