@@ -79,7 +79,7 @@ sbom: .venv/.test-ready ## Write the bill of materials that the wheel ships (Cyc
 audit: .venv/.test-ready ## Ask a source of advisories about all that is locked; says "audit SKIPPED" where none can be reached.
 	@$(BIN)/python -m deploy.supply.audit
 
-wheel: .venv/.run-ready ## Build dist/tailwright-VERSION-py3-none-any.whl: the same commit gives the same bytes.
+wheel: .venv/.run-ready ## Build dist/tailwright-VERSION-py3-none-any.whl: the same commit gives the same bytes. TAILWRIGHT_SIGNING_KEY=FILE signs it and its bill of materials.
 	@$(BIN)/python -m deploy.supply.wheel
 
 format: .venv/.test-ready ## Rewrite the code in the project's format.

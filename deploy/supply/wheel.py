@@ -2,9 +2,10 @@
 
 That holds for any folder, umask and time, with the same setuptools and zlib. Built is a copy of the tracked files, with
 plain modes, at the commit's time, and without asking an index. What is changed and not committed goes in, and is said.
+Beside it lie the bill of materials and SHA256SUMS of both, signed where TAILWRIGHT_SIGNING_KEY names a key: a signed
+release is a commit's, so that with changes nothing is built then.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -12,15 +13,40 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from controlplane.contract.errors import BadSettings
+from deploy.supply import release_signing, sbom
 from deploy.supply.lock_file import ROOT
 
 
 def main() -> int:
-    if git("status", "--porcelain", "--untracked-files=no").strip():
+    changed = bool(git("status", "--porcelain", "--untracked-files=no").strip())
+    try:
+        named = os.environ.get(release_signing.VARIABLE)
+        key = release_signing.read_key(Path(named)) if named else None
+    except BadSettings as error:
+        print(f"wheel: {error.message}", file=sys.stderr)
+        return 1
+    if changed and key is not None:
+        print("wheel: the checkout has changes that are not committed: commit them, then sign.", file=sys.stderr)
+        return 1
+    if changed:
         print("wheel: the checkout has changes that are not committed; they are built in.", file=sys.stderr)
-    wheel = build(ROOT / "dist", commit_time_s())
-    print(f"{wheel.relative_to(ROOT)} sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}")
+    for line in release(ROOT / "dist", commit_time_s(), key):
+        print(line)
     return 0
+
+
+def release(into: Path, time_s: int, key: Ed25519PrivateKey | None) -> list[str]:
+    """Wheel, bill and sums in folder `into`, signed with `key`; what was written, a line each. As `build` raises."""
+    wheel = build(into, time_s)
+    bill = Path(shutil.copyfile(sbom.FILE, wheel.with_name(f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json")))
+    sums = release_signing.write_sums(into, (wheel, bill))
+    said = [f"{into / name} sha256:{digest}" for digest, name in map(str.split, sums.read_text().splitlines())]
+    if key is None:
+        return [*said, f"{sums}, not signed: {release_signing.VARIABLE} names no key"]
+    return [*said, f"{release_signing.sign(sums, key)} of {sums}"]
 
 
 def build(into: Path, time_s: int, within: Path | None = None) -> Path:
