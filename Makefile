@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long test-isa test-vllm vllm mutate check types directions lock sbom audit wheel format bench story schemathesis clean
+.PHONY: help run test long test-isa test-vllm vllm mutate check types directions lock sbom audit outdated wheel format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ sbom: .venv/.test-ready ## Write the bill of materials that the wheel ships (Cyc
 
 audit: .venv/.test-ready ## Ask a source of advisories about all that is locked; says "audit SKIPPED" where none can be reached.
 	@$(BIN)/python -m deploy.supply.audit
+
+outdated: .venv/.run-ready ## Ask pip's package index for newer versions of all that is locked: advice, which no other target asks for.
+	@$(BIN)/python -m deploy.supply.outdated
 
 wheel: .venv/.run-ready ## Build dist/tailwright-VERSION-py3-none-any.whl: the same commit gives the same bytes. TAILWRIGHT_SIGNING_KEY=FILE signs it and its bill of materials.
 	@$(BIN)/python -m deploy.supply.wheel

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Debian packages the tests use as real counterparts: a browser, PostgreSQL, promtool, Alertmanager,
 # docker-compose's parser and systemd's own look at units (nothing of either is started); and a C++ compiler, without which the engine runs on its
-# torch operations and the native ones go untested.
+# torch operations and the native ones go untested; and openssl, by which anybody checks a release.
 set -euo pipefail
 missing=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
@@ -11,6 +11,7 @@ command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanag
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v docker-compose >/dev/null || missing+=(docker-compose)
 command -v g++ >/dev/null || missing+=(g++)
+command -v openssl >/dev/null || missing+=(openssl)
 [ ${#missing[@]} = 0 ] && exit 0
 echo "Installing Debian packages for the tests: ${missing[*]}"
 run=()

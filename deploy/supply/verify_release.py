@@ -1,4 +1,4 @@
-"""`python -m deploy.supply.verify_release PUBLIC_KEY FOLDER` checks a release: the signature, and each file that it names.
+"""`python -m deploy.supply.verify_release PUBLIC_KEY FOLDER` checks a release: the signature, and each file it names.
 
 Ends with 0 where all is as it was signed, else with 1 and what is wrong. What else lies in the folder is not looked at.
 """
