@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,6 +26,7 @@ from controlplane.db.database import Database
 from controlplane.db.database_size import database_bytes
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
+from controlplane.keys.key_command import ACTIONS, OUTCOMES, KeyCommand
 from controlplane.serving.limits import Doorkeeper, Refused
 from controlplane.serving.tls import ServerTls
 from controlplane.telemetry.forwarding.exporter import Exporter
@@ -40,7 +42,7 @@ OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 @dataclass(eq=False)
 class ServiceHealth(Remembered):
-    """exporters: those that are configured; tls: None without TLS."""
+    """exporters: those that are configured; tls: None without TLS; key_command: None where keys are in clear."""
 
     database: Database
     background: Background
@@ -51,6 +53,7 @@ class ServiceHealth(Remembered):
     turned_away: TurnedAway
     version: str
     tls: ServerTls | None = None
+    key_command: KeyCommand | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -72,6 +75,15 @@ class ServiceHealth(Remembered):
         for why in Reason:
             turned_away.add_metric([why.value], self.turned_away.counts[why])
         yield turned_away
+        if self.key_command is not None:
+            asked = CounterMetricFamily(
+                "tailwright_key_command",
+                "How often the command that wraps keys of secrets was run, by what for and how it ended.",
+                labels=["action", "outcome"],
+            )
+            for action, outcome in product(ACTIONS, OUTCOMES):
+                asked.add_metric([action, outcome], self.key_command.counts[action, outcome])
+            yield asked
         if self.tls is not None:
             yield from _certificates(self.tls)
         if (heaps := allocation.heaps()) is not None:

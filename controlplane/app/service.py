@@ -127,6 +127,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     database = Database(settings.url)
     upgrade(database)
     keyring = settings.keyring
+    keyring.refuse_clear()
     keyring.open(database)
     with database.session() as session:
         secrets_files.ensure(session, settings.data_dir, clock(), settings.first_tokens_last)
@@ -214,7 +215,8 @@ def _service(
     door.tell = security_log.refused_at_the_door
     ticks.append(Tick("security_log", SECURITY_LOG_S, lambda _: security_log.tell_due()))
     background = Background(ticks, clock, stop)
-    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, release(), tls))
+    parts = (database, background, exporters, telemetry, disk, door, turned_away, release())
+    shown.register(ServiceHealth(*parts, tls, keyring.command))
     ProcessCollector(registry=shown)
     return Service(
         settings=settings,

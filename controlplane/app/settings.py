@@ -49,6 +49,11 @@ class StoreSettings(BaseModel):
         description="File of the keys that secrets in the database are encrypted with; default: secrets.key in "
         "data_dir, made at the first start. Every replica needs the same.",
     )
+    secrets_key_command: str | None = Field(
+        default=None,
+        description="Command that wraps and unwraps the keys of that file with a master key in a vault, run as "
+        "`COMMAND wrap` and `COMMAND unwrap`; default: they are in clear. Every replica needs the same.",
+    )
     clickhouse_ca_file: Path | None = Field(
         default=None, description="PEM file of who vouches for ClickHouse; default: the system's authorities."
     )
@@ -67,11 +72,15 @@ class StoreSettings(BaseModel):
 
     @property
     def keyring(self) -> "Keyring":
-        """Of that file."""
-        from controlplane.keys import Keyring
+        """Of that file. Raises BadSettings for a command that is none."""
+        from controlplane.keys import KeyCommand, Keyring
 
-        given = self.secrets_key_file
-        return Keyring(given or self.data_dir.resolve() / "secrets.key", own=given is None)
+        given, command = self.secrets_key_file, self.secrets_key_command
+        return Keyring(
+            given or self.data_dir.resolve() / "secrets.key",
+            own=given is None,
+            command=None if command is None else KeyCommand.of(command),
+        )
 
     @property
     def database_file(self) -> Path:
