@@ -84,6 +84,10 @@ class Snapshot:
             found.setdefault(node.pool, []).append(node)
         return found
 
+    @cached_property
+    def serving(self) -> list[NodeView]:
+        return [node for node in self.nodes if node.role is NodeRole.SERVING]
+
     def where(self, pool: str) -> Where:
         """The filter for a pool's serving traffic: trial nodes that share its name are left out."""
         here = self.by_pool.get(pool, [])

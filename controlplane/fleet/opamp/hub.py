@@ -13,36 +13,33 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends
 from sqlalchemy import event
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from controlplane.auth import Principal
-from controlplane.auth import store as tokens
-from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_cache import AuthParts
-from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
-from controlplane.contract.errors import TokenExpired, Unauthenticated
+from controlplane.contract.errors import Unauthenticated
 from controlplane.contract.reports.opamp import LEASE_S, REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
-from controlplane.fleet.opamp import throttling
+from controlplane.fleet.opamp import fleet_reading, throttling
 from controlplane.fleet.opamp.contention import Contention
+from controlplane.fleet.opamp.fleet_reading import NOWHERE, FleetReading
 from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
 from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers, offers
 from controlplane.fleet.opamp.turnstile import Place, Turnstile
 from controlplane.fleet.opamp.wire import AgentReport, Reply
-from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.serving.joint_work import JointWork
 from controlplane.serving.limits import Doorkeeper, Refused
 
@@ -56,8 +53,6 @@ WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
 SWEEPS = 10
 """For silent connections, in the time that one may be silent."""
-TOKENS_ENDED_S = 60.0
-"""How long before the last look a token's end may lie that it did not see: replicas' clocks differ."""
 
 
 class Close(Enum):
@@ -139,6 +134,9 @@ class FleetHub:
         self.beats = QuietBeats()
         self._whole_s = min(WHOLE_S, token_days * 86400.0)  # A token that is due is not kept waiting for long.
         self._looked_at: datetime | None = None
+        self._rows: Sequence[tuple[Any, ...]] = ()  # As the last look has found them.
+        self._told = 0  # How often a connection was told something, or began to speak for a node.
+        self._settled: int | None = None  # As `_told` was when a look found nothing to do; None: it found something.
         self._swept_s = 0.0
 
     @property
@@ -202,6 +200,12 @@ class FleetHub:
         if before := self._holding.get(node):
             self._replace(before)
         connection.node, self._holding[node] = node, connection
+        self._told += 1
+
+    def tell(self, connection: AgentConnection, desired: machine.Mark | None) -> None:
+        """Its agent is answered with this wish."""
+        connection.desired = desired
+        self._told += 1
 
     def leave(self, connection: AgentConnection) -> None:
         self._let_go(connection)
@@ -251,27 +255,46 @@ class FleetHub:
                 self._end(connection, Close.IDLE)
 
     async def _look(self) -> None:
+        if not self._connections:
+            return
+        if self._settled == self._told:
+            before = self._rows
+            seen = await self._read()
+            if seen.rows == before and not seen.ended:
+                return
         # The nodes before the read: what they were held by had been committed.
+        told = self._told
         waiting = [(connection, connection.node) for connection in self._connections]
         own = {None, *(connection.id for connection in self._connections)}
-        if not waiting:
-            return
-        began = self._clock()
-        found, over = await to_thread.run_sync(self._read, limiter=self.workers)
-        self._looked_at = began
+        seen = await self._read()
+        nodes = seen.nodes()
+        self._settled = told
         for connection, node in waiting:
-            if over and (refused := over.get(connection.principal.token_id)) is not None:
+            if seen.ended and (refused := seen.ended.get(connection.principal.token_id)) is not None:
                 connection.refused = refused
                 self._end(connection, Close.GOING_AWAY)
             elif node is not None:
-                holder, desired = found.get(node, _NOWHERE)
+                holder, desired = nodes.get(node, NOWHERE)
                 if holder != connection.id:
+                    self._settled = None
                     connection.heard = None  # Its row no longer says that it is here: its next report is to say so.
                     if holder not in own:
                         self._replace(connection)
                         continue
-                if desired != connection.desired and node in found:
+                if desired != connection.desired and node in nodes:
+                    self._settled = None
                     connection.wake.set()
+
+    async def _read(self) -> FleetReading:
+        began = self._clock()
+
+        def reading() -> FleetReading:
+            with self._database.read_session() as session:
+                return fleet_reading.read(session, self._looked_at, self._clock())
+
+        seen = await to_thread.run_sync(reading, limiter=self.workers)
+        self._looked_at, self._rows = began, seen.rows
+        return seen
 
     def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
         return answers(self._database, asked, self.terms)
@@ -293,44 +316,6 @@ class FleetHub:
     def _end(self, connection: AgentConnection, why: Close) -> None:
         connection.ended = connection.ended or why
         connection.wake.set()
-
-    def _read(self) -> tuple[dict[str, "_Found"], dict[int | None, Unauthenticated]]:
-        """What is known of nodes by name, and of tokens that have ended since the last look why they are refused."""
-        marks: dict[tuple[str, int | None, int | None, int], machine.Mark | None] = {}
-        nodes = {}
-        with self._database.read_session() as session:
-            for node, holder, *wanted in session.execute(_NODES):
-                key = tuple(wanted)  # Most nodes of a pool want the same.
-                if key not in marks:
-                    role, override, pool, resets = key
-                    marks[key] = machine.mark(NodeRole(role), override, pool, resets)
-                nodes[node] = _Found(holder, marks[key])
-            ended = select(TokenRow).where(~tokens.lives(self._clock()))
-            if self._looked_at is not None:
-                since = self._looked_at - timedelta(seconds=TOKENS_ENDED_S)
-                ended = ended.where((col(TokenRow.revoked_at) >= since) | (col(TokenRow.expires_at) >= since))
-            return nodes, {row.id: _refusal(row) for row in session.exec(ended)}
-
-
-def _refusal(ended: TokenRow) -> Unauthenticated:
-    return TokenExpired("this token has expired") if ended.revoked_at is None else Unauthenticated("it is revoked")
-
-
-_NODES = (
-    select(NodeRow.node, NodeRow.connection, NodeRow.role)
-    .add_columns(col(NodeRow.override_revision), col(PoolRow.revision), col(NodeRow.cache_reset))
-    .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
-)
-
-
-class _Found(NamedTuple):
-    """The WebSocket that holds a node (None: none, or over HTTP), and the mark of its wish (None: there is none)."""
-
-    connection: str | None
-    desired: machine.Mark | None
-
-
-_NOWHERE = _Found(None, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             await _close(socket, INVALID, error.message)
             return
         if connection.ended is None and (quiet := hub.beat(connection, report)) is not None:
-            goes_on = await _send(socket, connection, Answer(_paced(quiet, report, connection, hub)))
+            goes_on = await _send(socket, connection, hub, Answer(_paced(quiet, report, connection, hub)))
         else:
             goes_on = await _exchange(socket, connection, report, service)
         place.leave()
@@ -155,7 +155,7 @@ async def _exchange(
             connection.sequence_num = report.sequence_num
             connection.heard = heard_of(answered.node, report, answered.reply, heard, now)
             answered = replace(answered, reply=_paced(answered.reply, report, connection, hub))
-        if not await _send(socket, connection, answered):
+        if not await _send(socket, connection, hub, answered):
             return False
     if answered.rival_of is not None:
         hub.contention.refused(answered.rival_of)
@@ -189,17 +189,17 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
                 continue
             if pushed is None or pushed.desired == connection.desired:
                 continue  # It was answered with it meanwhile.
-            connection.desired = pushed.desired
+            hub.tell(connection, pushed.desired)
             if pushed.reply.offer is not None:
                 connection.heard = None  # What the agent makes of it is news.
-            if pushed.reply.offer is not None and not await _send(socket, connection, pushed):
+            if pushed.reply.offer is not None and not await _send(socket, connection, hub, pushed):
                 return
 
 
-async def _send(socket: WebSocket, connection: AgentConnection, answered: Answer) -> bool:
+async def _send(socket: WebSocket, connection: AgentConnection, hub: FleetHub, answered: Answer) -> bool:
     """False when the agent is gone."""
     if answered.node is not None:
-        connection.desired = answered.desired
+        hub.tell(connection, answered.desired)
     try:
         await socket.send_bytes(wire.frame(wire.encode(answered.reply)))
     except (WebSocketDisconnect, RuntimeError):

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import C, Job, Snapshot
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.metrics import NODE
 
 
@@ -13,11 +13,8 @@ def concerned(job: Job[C], seen: Snapshot, speaks: Callable[[NodeView], object])
     """The rule's serving nodes that something `speaks` for, that have an alert, or that the state remembers."""
     known = {row.labels.get(NODE.label) for row in job.open_alerts.values()}
     known |= {*job.state.get("told", ()), *job.state.get("open", ())}
-    return [
-        node
-        for node in seen.nodes
-        if node.role is NodeRole.SERVING and job.rule.pool in (None, node.pool) and (node.node in known or speaks(node))
-    ]
+    matter = [node for node in seen.serving if node.node in known or speaks(node)]
+    return [node for node in matter if job.rule.pool in (None, node.pool)]
 
 
 def that_matter(job: Job[C], findings: Sequence[Finding], now: datetime) -> list[Finding]:
