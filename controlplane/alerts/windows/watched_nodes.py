@@ -10,6 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.db.raw_rows import raw_rows
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow, PoolRow
 
@@ -47,13 +48,16 @@ class WatchedNodes:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Any, ...]] = {}
         self._views: dict[str, NodeView] = {}
+        self._read: object = None  # What they are of.
 
     def read(self, session: Session) -> list[NodeView]:
         """All nodes, by name."""
         revisions = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
         connection = session.connection()
-        # As the driver gives them: they are only ever compared, and converting thousands takes its time.
-        rows = connection.exec_driver_sql(str(_LOOKED_AT.compile(dialect=connection.dialect)))
+        rows = raw_rows(connection, _LOOKED_AT)
+        if (rows, revisions) == self._read:
+            return list(self._views.values())
+        self._read = rows, revisions
         seen = {row[0]: (*row, revisions.get(row[_POOL])) for row in rows}
         changed = [name for name, state in seen.items() if self._seen.get(name) != state]
         if len(changed) > FEW:

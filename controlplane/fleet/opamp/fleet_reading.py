@@ -11,6 +11,7 @@ from controlplane.auth import store as tokens
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import TokenExpired, Unauthenticated
+from controlplane.db.raw_rows import raw_rows
 from controlplane.fleet import machine
 from controlplane.fleet.tables import NodeRow, PoolRow
 
@@ -55,7 +56,7 @@ class FleetReading:
 
 def read(session: Session, looked_at: datetime | None, now: datetime) -> FleetReading:
     """looked_at: of tokens only those are told that have ended since about then; None: all."""
-    rows = [tuple(row) for row in session.execute(_NODES)]
+    rows = raw_rows(session.connection(), _NODES)
     ended = select(TokenRow).where(~tokens.lives(now))
     if looked_at is not None:
         since = looked_at - timedelta(seconds=TOKENS_ENDED_S)
