@@ -75,6 +75,7 @@ FACES = {
         "database_size",
         "disk_space",
         "driver_statement",
+        "raw_rows",
         "fault",
         "ids",
         "keyed_answers",
