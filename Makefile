@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long test-isa test-vllm vllm mutate check types directions lock sbom audit outdated wheel format bench story schemathesis clean
+.PHONY: help run test long test-isa test-vllm vllm mutate check types directions collected lock sbom audit outdated wheel format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,7 +60,7 @@ mutate: .venv/.test-ready ## Put mistakes into the cores, one at a time, that th
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync types directions
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types directions collected
 
 types: .venv/.test-ready
 	$(BIN)/mypy
@@ -68,6 +68,9 @@ types: .venv/.test-ready
 
 directions: .venv/.test-ready
 	$(BIN)/lint-imports
+
+collected: .venv/.test-ready  # Each test can be; and what pytest makes of their assertions is kept, for workers that would each make it anew.
+	@told=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq 2>&1) || { tail -40 <<< "$$told"; exit 1; }
 
 lock: ## Write deploy/locks anew from pyproject.toml and the constraints: versions and hashes of all that is installed.
 	@[ -x $(BIN)/uv ] || deploy/environment.sh test

@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import String, cast
 from sqlmodel import Session, col, select
 
-from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, NodeRole, state_of
 from controlplane.contract.knobs import canonical_json
-from controlplane.fleet import effective, machine, revisions
-from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.fleet import effective, machine
+from controlplane.fleet.tables import NodeRow
+from controlplane.fleet.wishes import Wishes
 
 DIGITS = 12
 """Of a configuration's hash: enough to tell a fleet's apart, few enough to be read."""
@@ -35,49 +35,27 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     query = select(*named, *told, *newest).order_by(col(of.node))  # type: ignore[call-overload]
     if pool is not None:
         query = query.where(of.pool == pool)
-    wishes = _Wishes(session)
+    wishes = Wishes(session)
+    hashes: dict[machine.Mark, str] = {}
     columns: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields if name != "label_sets"}
     label_sets: dict[str, int] = {}
     for row in session.exec(query):
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
         unaccounted, last_seen, revision_text, knobs_text, labels = row[len(named) + len(told) :]
-        desired, wanted_hash = wishes.of(NodeRole(role), of_pool, override, cache_reset)
+        mark = wishes.mark(NodeRole(role), of_pool, override, cache_reset)
+        if mark is not None and mark not in hashes:
+            hashes[mark] = machine.remote_hash(wishes.of_mark(mark))
         revision, config_hash = runs(revision_text, knobs_text)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
-            status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
-            *(revision, desired, config_hash, drift_since, unaccounted, last_seen),
+            status == ConfigStatus.FAILED.value and acknowledged == (hashes[mark] if mark else ""),
+            *(revision, mark.revision if mark else None, config_hash, drift_since, unaccounted, last_seen),
             label_sets.setdefault(labels, len(label_sets)),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
     return FleetColumns.model_validate({**columns, "label_sets": [json.loads(text) for text in label_sets]})
-
-
-class _Wishes:
-    """What nodes should run: its number, and the hash that an agent acknowledges it by. Each is looked up once."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._pools = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
-        self._revisions: dict[int, Revision] = {}
-        self._hashes: dict[machine.Mark, str] = {}
-
-    def of(self, role: NodeRole, pool: str, override: int | None, cache_reset: int) -> tuple[int | None, str]:
-        mark = machine.mark(role, override, self._pools.get(pool), cache_reset)
-        if mark is None:
-            return None, ""
-        if mark not in self._hashes:
-            promoted = None if mark.promoted is None else self._revision(mark.promoted)
-            wish = machine.Wish(self._revision(mark.revision), cache_reset, promoted)
-            self._hashes[mark] = machine.remote_hash(wish)
-        return mark.revision, self._hashes[mark]
-
-    def _revision(self, number: int) -> Revision:
-        if number not in self._revisions:
-            self._revisions[number] = revisions.revision(self._session, number)
-        return self._revisions[number]
 
 
 @lru_cache(maxsize=MOST_READ)

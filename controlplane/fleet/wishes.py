@@ -19,9 +19,13 @@ class Wishes:
 
     def of(self, row: NodeRow) -> machine.Wish | None:
         """None: it should run what it likes."""
-        mark = machine.mark(NodeRole(row.role), row.override_revision, self.production(row.pool), row.cache_reset)
-        if mark is None:
-            return None
+        mark = self.mark(NodeRole(row.role), row.pool, row.override_revision, row.cache_reset)
+        return None if mark is None else self.of_mark(mark)
+
+    def mark(self, role: NodeRole, pool: str, override: int | None, cache_reset: int) -> machine.Mark | None:
+        return machine.mark(role, override, self.production(pool), cache_reset)
+
+    def of_mark(self, mark: machine.Mark) -> machine.Wish:
         promoted = None if mark.promoted is None else self._revision(mark.promoted)
         return machine.Wish(self._revision(mark.revision), mark.cache_reset, promoted)
 
