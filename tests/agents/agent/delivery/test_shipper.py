@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -177,9 +178,11 @@ def test_the_loop_waits_as_long_as_it_is_told(tmp_path: Path, monkeypatch: pytes
 
     bench = Bench(tmp_path, answer)
     bench.add(1)
-    rest = asyncio.sleep
+    rest, here = asyncio.sleep, threading.get_ident()
 
     async def note(seconds: float) -> None:
+        if threading.get_ident() != here:  # A server of another test's, in a thread of its own.
+            return await rest(seconds)
         waits.append(seconds)
         await rest(0)
 
