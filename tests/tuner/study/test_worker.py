@@ -182,8 +182,10 @@ def test_a_trial_that_can_no_longer_win_is_not_replayed_to_its_end(service: Stud
     usual = service.engine.prefill
     service.engine.prefill = lambda e, length: 60.0 if e.knobs["max_num_batched_tokens"] == 512 else usual(e, length)
     _work(service)
-    (early,) = (trial for trial in service.trials if trial.ended_early)
-    assert early.knobs["max_num_batched_tokens"] == 512 and early.state == "complete" and early.kind == "search"
+    early = next(trial for trial in service.trials if trial.knobs["max_num_batched_tokens"] == 512)
+    assert early.state == "complete" and early.kind == "search" and early.ended_early
+    # Replays take real time, and a machine that stalls can end another, too; not the one that wins.
+    assert any(not one.ended_early for one in service.trials if one.knobs["max_num_batched_tokens"] == 128)
     assert "requests: ttft p95 could no longer come to" in early.ended_early
     assert early.measurement is not None and early.objective_s is not None
     default_s = service.trials[0].objective_s
