@@ -6,23 +6,22 @@ after it did; one that has left is not, and one that was killed is not from when
 takes: whoever asks has a lease's end, too. On SQLite nobody can tell (None), unless the asker knows that it is alone.
 """
 
-import logging
 import secrets
 import threading
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, event, or_, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import ColumnElement, event, or_, text
 from sqlalchemy.orm import Mapped
 from sqlmodel import Session
 
+from controlplane.db.advisory_lock import AdvisoryLock
 from controlplane.db.database import Database
-
-log = logging.getLogger(__name__)
 
 _CLASS = 0x6C697665
 """Of the locks of two numbers ("live")."""
+_TAKE = text("SELECT pg_try_advisory_lock(:class, :number)")
+_FREE = text("SELECT pg_advisory_unlock(:class, :number)")
 _LIVING = text(
     "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = :class AND objsubid = 2 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -50,7 +49,8 @@ class LivingProcesses:
         self._database, self._sole = database, sole
         self.number = secrets.randbelow(2**31 - 1) + 1
         self._lock = threading.Lock()
-        self._held: Connection | None = None
+        parameters = {"class": _CLASS, "number": self.number}
+        self._held = AdvisoryLock(database, _TAKE, _FREE, parameters, lost="others take a process for what it is not")
         event.listen(database.engine, "engine_disposed", lambda _: self.leave())
 
     def enter(self) -> None:
@@ -58,16 +58,11 @@ class LivingProcesses:
         if self._database.is_sqlite:
             return
         with self._lock:
-            if self._held is not None and not self._answers(self._held):
-                self._drop()
-            if self._held is None:
-                self._held = self._locked()
+            self._held.hold()
 
     def leave(self) -> None:
         with self._lock:
-            if self._held is not None:
-                self._unlock(self._held)
-            self._drop()
+            self._held.let_go()
 
     def numbers(self, session: Session) -> frozenset[int] | None:
         """Those that live now; None: nobody can tell."""
@@ -76,37 +71,3 @@ class LivingProcesses:
         if self._database.is_sqlite:
             return None
         return frozenset(session.connection().execute(_LIVING, {"class": _CLASS}).scalars()) | {self.number}
-
-    def _locked(self) -> Connection:
-        connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        try:
-            connection.execute(
-                text("SELECT pg_advisory_lock(:class, :number)"), {"class": _CLASS, "number": self.number}
-            )
-            connection.detach()  # Of no pool any more: to close it is to end the session, and the lock with it.
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _unlock(self, connection: Connection) -> None:
-        """At once: PostgreSQL sees that a connection has ended only a while after it was closed."""
-        try:
-            connection.execute(
-                text("SELECT pg_advisory_unlock(:class, :number)"), {"class": _CLASS, "number": self.number}
-            )
-        except SQLAlchemyError as error:
-            log.warning("others take this process for alive until its connection ends: %s", error)
-
-    def _drop(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.close()
-
-    def _answers(self, connection: Connection) -> bool:
-        try:
-            connection.execute(text("SELECT 1"))
-        except SQLAlchemyError as error:
-            log.warning("others may take this process for dead: %s", error)
-            return False
-        return True

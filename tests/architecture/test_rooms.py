@@ -69,6 +69,7 @@ FACES = {
     }
     | {"retention_defaults", "retry", "row_id", "share_text", "shown_url", "signature", "step_limits", "trace_url"},
     "controlplane/db": {
+        "advisory_lock",
         "binary_transfer",
         "column_types",
         "database",
