@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trustme
 from sqlalchemy import event
 
 import controlplane.alerts.tables
@@ -25,6 +27,7 @@ from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
 from tests.controlplane.telemetry.fake_reader import FakeReader, axis_positions
 from tests.made_tables import create_tables
+from tests.mail_server import MailServer
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -186,3 +189,16 @@ def expected_mac() -> Any:
         return hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
     return mac
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def mail(authority: trustme.CA) -> Iterator[MailServer]:
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(served)
+    with MailServer(served) as server:
+        yield server

@@ -57,19 +57,6 @@ class World:
         return "sender" if self.kind is DestinationKind.EMAIL else None
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def mail(authority: trustme.CA) -> Iterator[MailServer]:
-    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(served)
-    with MailServer(served) as server:
-        yield server
-
-
 @pytest.fixture
 def trust(authority: trustme.CA) -> ssl.SSLContext:
     made = ssl.create_default_context()

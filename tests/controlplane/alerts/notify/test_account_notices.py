@@ -69,19 +69,6 @@ class World:
             return list(session.exec(select(DeliveryRow)))
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def mail(authority: trustme.CA) -> Iterator[MailServer]:
-    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(served)
-    with MailServer(served) as server:
-        yield server
-
-
 @pytest.fixture
 def world(database: Database, authority: trustme.CA) -> Iterator[World]:
     trust = ssl.create_default_context()
