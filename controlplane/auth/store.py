@@ -131,7 +131,8 @@ def of_node(session: Session, node: str) -> list[TokenRow]:
 
 def is_of_node(session: Session, node: str, token: str) -> bool:
     """Whether this secret is a live token of the node."""
-    return any(row.digest in digests(token) for row in of_node(session, node))
+    kept = digests(token)
+    return any(row.digest in kept for row in of_node(session, node))
 
 
 def end(session: Session, row: TokenRow, now: datetime) -> None:

@@ -25,8 +25,7 @@ def all_marked(data: bytes) -> list[str]:
 
 def matches(data: bytes, kept: str) -> bool:
     """Whether a hash that was kept is of this. False where its mark is of no algorithm that is known."""
-    mark, _, _ = kept.partition(".")
-    return mark in ALGORITHMS and hmac.compare_digest(_by(mark, data).encode(), kept.encode())
+    return _is(kept, data)
 
 
 def signed(key: bytes, data: bytes) -> str:
@@ -36,6 +35,10 @@ def signed(key: bytes, data: bytes) -> str:
 
 def is_signed(key: bytes, data: bytes, kept: str) -> bool:
     """Whether a signature is of this and by this key. False where its mark is of no algorithm that is known."""
+    return _is(kept, data, key)
+
+
+def _is(kept: str, data: bytes, key: bytes | None = None) -> bool:
     mark, _, _ = kept.partition(".")
     return mark in ALGORITHMS and hmac.compare_digest(_by(mark, data, key).encode(), kept.encode())
 
