@@ -67,7 +67,7 @@ class Saturation(Kind[SaturationCondition]):
         state = State.model_validate(job.state) if job.state else State()
         found: list[Finding] = []
         ticks = self._loads.new_ticks(job, end)
-        whole = self._loads.of(job, seen, ticks.stop, _back_s(job) + self._loads.step_s * len(ticks))
+        whole = self._loads.of(job, ticks.stop, _back_s(job) + self._loads.step_s * len(ticks))
         for left in range(len(ticks) - 1, -1, -1):
             load = None if whole is None or left >= len(whole) else whole.until(len(whole) - left)
             at = instant((ticks.stop - left) * self._loads.step_s)

@@ -71,7 +71,7 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
         found: list[Finding] = []
         ticks = self._loads.new_ticks(job, end)
         back_s = job.condition.baseline_s + self._loads.step_s * len(ticks)
-        whole = self._loads.of(job, seen, ticks.stop, back_s)
+        whole = self._loads.of(job, ticks.stop, back_s)
         for left in range(len(ticks) - 1, -1, -1):
             at = instant((ticks.stop - left) * self._loads.step_s)
             if whole is None or left >= len(whole):

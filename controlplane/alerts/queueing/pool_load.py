@@ -41,15 +41,38 @@ class PoolLoad:
 
     def until(self, ticks: int) -> "PoolLoad":
         """The first so many ticks."""
+        return self.between(0, ticks)
+
+    def between(self, first: int, last: int) -> "PoolLoad":
+        """Ticks `first` .. `last` - 1, counted from the start."""
+        part = slice(first, last)
+        return PoolLoad(
+            self.start_s + first * self.step_s,
+            self.step_s,
+            self.served[part],
+            self.tokens[part],
+            self.waiting[part],
+            self.running[part],
+            self.nodes[part],
+            {name: one[part] for name, one in self.by_bucket.items()},
+        )
+
+    def followed_by(self, newer: "PoolLoad") -> "PoolLoad":
+        """Both, one after the other."""
+        nothing, none_newer = np.zeros(len(self)), np.zeros(len(newer))
+        names = {**self.by_bucket, **newer.by_bucket}
         return PoolLoad(
             self.start_s,
             self.step_s,
-            self.served[:ticks],
-            self.tokens[:ticks],
-            self.waiting[:ticks],
-            self.running[:ticks],
-            self.nodes[:ticks],
-            {name: one[:ticks] for name, one in self.by_bucket.items()},
+            np.concatenate([self.served, newer.served]),
+            np.concatenate([self.tokens, newer.tokens]),
+            np.concatenate([self.waiting, newer.waiting]),
+            np.concatenate([self.running, newer.running]),
+            np.concatenate([self.nodes, newer.nodes]),
+            {
+                name: np.concatenate([self.by_bucket.get(name, nothing), newer.by_bucket.get(name, none_newer)])
+                for name in names
+            },
         )
 
     @property

@@ -5,7 +5,7 @@ zero. A table that a rule wants more of the past of is read anew.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,7 +78,7 @@ class WindowTable:
                 self._repeat(self.last, stop)
             self.last = stop
 
-    def of(self, pool: str, nodes: Sequence[str] | None, first: int, last: int) -> dict[Key, Values]:
+    def of(self, pool: str, nodes: Collection[str] | None, first: int, last: int) -> dict[Key, Values]:
         """The series of a pool: key without the pool to float64[last - first, figures]. nodes: None lets in all."""
         start, end = first - self.first, last - self.first
         return {
@@ -142,8 +142,8 @@ class WindowTable:
     def _row(self, key: Key) -> int:
         if key not in self.rows:
             self.rows[key] = len(self.rows)
-            more = np.full((max(8, len(self._values) // 2), *self._values.shape[1:]), np.nan)
             if len(self.rows) > len(self._values):
+                more = np.full((max(8, len(self._values) // 2), *self._values.shape[1:]), np.nan)
                 self._values = np.concatenate([self._values, more])
         return self.rows[key]
 
@@ -175,3 +175,6 @@ class WindowTables:
     def get(self, source: Source) -> WindowTable:
         """Raises KeyError where it could not be read."""
         return self._tables[source]
+
+    def __contains__(self, source: Source) -> bool:
+        return source in self._tables
