@@ -17,6 +17,9 @@ from controlplane.telemetry.frames.gather import FLEET
 
 FLEET_BYTES, NODE_BYTES = 32 << 20, 64 << 20
 """The fleet's frames have room of their own: a look at all nodes over hours must not push them out."""
+OBJECTS_BYTES = 2048
+"""Of Python's objects around one block: key, entry, block and the heads of its arrays. Frames of one node for a short
+while hold less than that."""
 
 
 class _Held(NamedTuple):
@@ -38,7 +41,7 @@ class _Recent:
             if held is not None and held.data == found.data:
                 return held.block
         block = frame.decode(found.data)
-        held = _Held(found.data, block, len(found.data) + _nbytes(block))
+        held = _Held(found.data, block, OBJECTS_BYTES + len(found.data) + _nbytes(block))
         with self._lock, suppress(ValueError):  # One that takes more than all of the room is decoded each time.
             self._blocks[found.key] = held
         return block

@@ -1,5 +1,7 @@
 """What is remembered of frames is what they hold, and it is bounded."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,16 @@ def test_frames_of_nodes_do_not_push_out_the_fleets(decoded: list[bytes]) -> Non
     del decoded[:]
     frames.block(frame_of(1.0))
     assert not decoded
+
+
+def test_small_frames_are_reckoned_with_their_objects() -> None:
+    count, frames = 2000, DecodedFrames()
+    stored = [frame_of(float(window), window, block=1) for window in range(count)]
+    tracemalloc.start()
+    try:
+        for one in stored:
+            frames.block(one)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < frames._nodes._blocks.currsize
