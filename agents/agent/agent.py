@@ -65,7 +65,10 @@ class Agent:
     def __init__(self, settings: AgentSettings, backend: Backend | None = None) -> None:
         self._settings = settings
         self._tls = ClientTls(settings.client_files) if settings.client_files.any else None
-        self._backend = backend or _backend_for(settings, self._tls)
+        self._engine_tls = self._tls
+        if settings.engine_ca_file is not None:
+            self._engine_tls = ClientTls(settings.engine_files, field="engine_ca_file")
+        self._backend = backend or _backend_for(settings, self._engine_tls)
         self._stopping = asyncio.Event()
         self._started_ns = time.time_ns()
         self._version = agent_version()
@@ -199,8 +202,9 @@ class Agent:
     async def _watch(self, opamp: OpampClient) -> None:
         """Look at the engine every so often: is it well, and does it run what it was given?"""
         while True:
-            if self._tls is not None:
-                await asyncio.to_thread(self._tls.refresh)
+            for tls in (self._tls, self._engine_tls):
+                if tls is not None:
+                    await asyncio.to_thread(tls.refresh)
             self._engine = await self._backend.health()
             try:
                 self._effective = await self._backend.effective()

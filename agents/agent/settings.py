@@ -55,6 +55,9 @@ class AgentSettings(BaseModel):
     engine_control_token_file: Path | None = Field(
         default=None, description="A file that holds the token of that control port."
     )
+    engine_ca_file: Path | None = Field(
+        default=None, description="PEM file of whom alone to trust as the engine, behind https://; default: ca_file."
+    )
     server_url: str = Field(default="http://127.0.0.1:7300", description="Where the control plane listens.")
     ca_file: Path | None = Field(
         default=None, description="PEM file of whom to trust behind https:// URLs; default: the system's authorities."
@@ -181,6 +184,16 @@ class AgentSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _check_engine_ca(self) -> "AgentSettings":
+        if self.engine_ca_file is None:
+            return self
+        if self.vllm_node_file is not None:
+            raise ValueError("engine_ca_file is not for a managed vLLM: set server_ca_file in the node file")
+        if in_clear := [url for url in (self.engine_url, self.engine_control_url) if url and url.startswith("http:")]:
+            raise ValueError(f"engine_ca_file wants an engine with TLS, and {in_clear[0]} has none: write https://")
+        return self
+
+    @model_validator(mode="after")
     def _check_vllm(self) -> "AgentSettings":
         if self.vllm_node_file is not None and (self.backend != "vllm" or self.vllm_dir is not None):
             raise ValueError("vllm_node_file wants backend vllm and no vllm_dir: the agent makes that folder itself")
@@ -195,6 +208,11 @@ class AgentSettings(BaseModel):
     def client_files(self) -> ClientFiles:
         """What the agent shows, and whom it trusts, where it connects with TLS."""
         return ClientFiles(self.ca_file, self.client_cert, self.client_key)
+
+    @property
+    def engine_files(self) -> ClientFiles:
+        """The same, where it connects to the engine."""
+        return ClientFiles(self.engine_ca_file or self.ca_file, self.client_cert, self.client_key)
 
     def read_enrolment_token(self) -> str | None:
         """The enrolment token, read again each time, so that a file may be put right while the agent waits."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
 from agents.backends.engine_control import EngineControl
+from agents.backends.engine_error import reason
 from agents.backends.in_flight import InFlight
 from controlplane.client import raise_for_error
 from controlplane.contract.bodies.change import needed_class
@@ -80,7 +81,7 @@ class EmbeddedBackend:
                         raise EngineUnreachable(f"GET /events sent a line of more than {LARGEST_LINE_BYTES} bytes")
         except httpx.HTTPError as error:
             self._in_flight.broke()
-            raise EngineUnreachable(f"GET /events: {str(error) or type(error).__name__}") from error
+            raise EngineUnreachable(f"GET /events: {reason(error)}") from error
         raise EngineUnreachable("the engine ended its event stream")
 
     async def effective(self) -> EffectiveConfig:
@@ -122,7 +123,7 @@ async def _request(http: httpx.AsyncClient, method: str, path: str, **options: A
     try:
         answer = await http.request(method, path, **options)
     except httpx.HTTPError as error:
-        raise EngineUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+        raise EngineUnreachable(f"{method} {path}: {reason(error)}") from error
     raise_for_error(answer)
     return answer
 

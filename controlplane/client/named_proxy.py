@@ -5,6 +5,7 @@ else, and a proxy of plain HTTP reads each bearer token. This machine, and a Uni
 """
 
 import ssl
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,6 +13,9 @@ import httpx
 from controlplane.contract.errors import BadSettings
 from controlplane.contract.host_names import is_loopback
 from controlplane.contract.shown_url import address
+
+NOT_BELIEVED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""OpenSSL's word, which each HTTP client hands on."""
 
 
 def proxy_for(url: str, named: str | None) -> str | None:
@@ -35,3 +39,9 @@ def authorities(url: str) -> ssl.SSLContext:
     if url.startswith(("http://", "unix:")):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx.create_ssl_context()
+
+
+def unreached(error: Exception) -> str:
+    """Why such a client has no answer; where a certificate was not believed, with what says which are."""
+    text = str(error) or type(error).__name__
+    return f"{text}; SSL_CERT_FILE says whose certificates count" if NOT_BELIEVED in text else text

@@ -278,9 +278,10 @@ class ClientTls:
     Raises BadSettings that names the setting.
     """
 
-    def __init__(self, files: ClientFiles) -> None:
+    def __init__(self, files: ClientFiles, *, field: str = "ca_file") -> None:
+        """field: the setting that the authorities' file is of."""
         self._files = files
-        self.context = client_context(files.ca_file, files.client_cert, files.client_key)
+        self.context = client_context(files.ca_file, files.client_cert, files.client_key, field=field)
         self._stamp = files.stamp()
 
     def refresh(self) -> None:
@@ -298,12 +299,15 @@ class ClientTls:
             log.error("a renewed certificate cannot be used, the one before stays in use: %s", error)
 
 
-def client_context(ca_file: Path | None, cert: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
-    """A client's: the system's authorities or only `ca_file`, and its own certificate. Raises BadSettings."""
+def client_context(
+    ca_file: Path | None, cert: Path | None = None, key: Path | None = None, *, field: str = "ca_file"
+) -> ssl.SSLContext:
+    """A client's: the system's authorities or only `ca_file`, and its own certificate. Raises BadSettings, which names
+    the setting `field`."""
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except (OSError, ssl.SSLError) as error:
-        raise BadSettings(f"ca_file: {ca_file} cannot be used: {error}", field="ca_file") from error
+        raise BadSettings(f"{field}: {ca_file} cannot be used: {error}", field=field) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
         try:

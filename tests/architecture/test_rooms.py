@@ -125,7 +125,15 @@ FACES = {
     },
     "agents": set(),
     "agents/agent": {"agent", "collector", "command", "settings"},
-    "agents/backends": {"base", "change_costs", "embedded_backend", "engine_control", "in_flight", "warm_up"},
+    "agents/backends": {
+        "base",
+        "change_costs",
+        "embedded_backend",
+        "engine_control",
+        "engine_error",
+        "in_flight",
+        "warm_up",
+    },
     "agents/backends/vllm": {
         "attached",
         "arguments",

@@ -1,18 +1,27 @@
 """Whoever can send a prompt cannot change the engine: its control is apart, on a real engine process (SEC H1)."""
 
+import asyncio
 import contextlib
 import os
 import signal
+import ssl
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
+from agents.backends.base import EngineUnreachable
+from agents.backends.embedded_backend import EmbeddedBackend
+from agents.backends.engine_control import EngineControl
 from agents.host.engine_socket import engine_socket
+from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.serving.authority import Authority
+from controlplane.serving.tls import client_context
 from tests.processes import free_ports, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +31,10 @@ JSON_TYPE = {"Content-Type": "application/json"}
 
 
 @contextlib.contextmanager
-def engine(runtime: Path, *options: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes], int]]:
-    """A client of a new engine, its process and a further free port."""
+def engine(
+    runtime: Path, *options: str, trusted: ssl.SSLContext | None = None
+) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes], int]]:
+    """A client of a new engine, its process and a further free port. trusted: whom the client believes, by https."""
     port, other = free_ports(2)
     command = ["-m", "agents.engine", "--model", str(MODEL), "--port", str(port)]
     process = subprocess.Popen(
@@ -32,7 +43,8 @@ def engine(runtime: Path, *options: str) -> Iterator[tuple[httpx.Client, subproc
         env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
     )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client:
+        url = f"{'http' if trusted is None else 'https'}://127.0.0.1:{port}"
+        with httpx.Client(base_url=url, trust_env=False, timeout=20, verify=trusted or True) as client:
             wait_for("the engine serves", lambda: process.poll() is not None or client.get("/health").is_success)
             assert process.poll() is None
             yield client, process, other
@@ -83,6 +95,35 @@ def test_a_control_port_wants_its_token(runtime: Path, tmp_path: Path) -> None:
                 assert refused.status_code == 401, (path, header)
         allowed = {"Authorization": "Bearer a-token-of-the-control-port"}
         assert httpx.get(f"{url}/config", headers=allowed).is_success
+
+
+def test_a_control_port_has_the_certificate_of_the_engine(runtime: Path, tmp_path: Path) -> None:
+    authority, other, now = Authority(tmp_path / "tls"), Authority(tmp_path / "other"), datetime.now(UTC)
+    for one in (authority, other):
+        one.init(now)
+    authority.issue_server("engine", ["127.0.0.1"], now)
+    (tmp_path / "token").write_text("a-token-of-the-control-port\n")
+    flags = ("--control-port", "{other}", "--control-token-file", str(tmp_path / "token"))
+    secured = [
+        f"--tls-{kind}={authority.folder / name}" for kind, name in (("cert", "engine.pem"), ("key", "engine.key"))
+    ]
+
+    async def asked(ca: Authority, port: int) -> EffectiveConfig:
+        url, trusted = f"https://127.0.0.1:{port}", client_context(ca.folder / "ca.pem")
+        backend = EmbeddedBackend(url, EngineControl.at(url, tmp_path / "token"), tls=trusted)
+        try:
+            return await backend.effective()
+        finally:
+            await backend.close()
+
+    with engine(runtime, *flags, *secured, trusted=client_context(authority.folder / "ca.pem")) as (_, _, port):
+        assert asyncio.run(asked(authority, port)).knobs
+        with pytest.raises(EngineUnreachable, match="engine_ca_file"):
+            asyncio.run(asked(other, port))
+        with pytest.raises(httpx.TransportError):
+            httpx.get(
+                f"http://127.0.0.1:{port}/config", headers={"Authorization": "Bearer a-token-of-the-control-port"}
+            )
 
 
 def test_a_web_page_reaches_nothing(runtime: Path, tmp_path: Path) -> None:

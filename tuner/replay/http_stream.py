@@ -8,12 +8,13 @@ replaced without a trace in the result.
 
 import asyncio
 import json
-import ssl
 from dataclasses import dataclass, field
 from time import perf_counter
 from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from controlplane.client.named_proxy import authorities, unreached
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ class Target:
         self.url = url
         self._host = parts.hostname or "localhost"
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._ssl = ssl.create_default_context() if parts.scheme == "https" else None
+        self._ssl = authorities(url) if parts.scheme == "https" else None
         key = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
         self._head = (
             f"POST {parts.path.rstrip('/')}{path} HTTP/1.1\r\nHost: {parts.netloc}\r\n{key}"
@@ -181,7 +182,7 @@ class Target:
                     _, connection = await loop.create_connection(Connection, self._host, self._port, ssl=self._ssl)
                     answer.connect_s = perf_counter() - began
             except OSError as error:
-                answer.finished_at, answer.error = perf_counter(), f"cannot connect: {error}"
+                answer.finished_at, answer.error = perf_counter(), f"cannot connect: {unreached(error)}"
                 return
             try:
                 await connection.send(head, body, answer)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from controlplane.client.named_proxy import authorities
+from controlplane.client.named_proxy import authorities, unreached
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.engine_address import problem_of
 from controlplane.contract.errors import BadSettings, NotFound, Unavailable
@@ -75,7 +75,7 @@ def models_at(url: str, api_key: str | None) -> list[str]:
             raise Unavailable(f"{url}/v1/models answers {answer.status_code}: is it an OpenAI-compatible engine?")
         return [str(model["id"]) for model in answer.json()["data"]]
     except httpx.HTTPError as error:
-        raise Unavailable(f"{url} does not answer: {error or type(error).__name__}") from error
+        raise Unavailable(f"{url} does not answer: {unreached(error)}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise Unavailable(f"{url}/v1/models lists no models: is it an OpenAI-compatible engine?") from error
 

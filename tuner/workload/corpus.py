@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from controlplane.client.named_proxy import authorities
+from controlplane.client.named_proxy import authorities, unreached
 from controlplane.contract.errors import Unavailable
 from tuner.workload.trace import hash_id
 
@@ -72,6 +72,6 @@ def engine_tokenizer(
                 raise ValueError(f"{answer.status_code} {answer.text[:200]}")
             return [int(token) for token in answer.json()["tokens"]]
         except (httpx.HTTPError, KeyError, ValueError, TypeError) as error:
-            raise Unavailable(f"{engine_url}/tokenize gave no tokens: {error}; is the engine up?") from error
+            raise Unavailable(f"{engine_url}/tokenize gave no tokens: {unreached(error)}; is the engine up?") from error
 
     return tokenize

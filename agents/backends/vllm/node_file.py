@@ -17,7 +17,7 @@ from controlplane.contract import knobs
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
 from controlplane.contract.mistake_text import mistake_text
-from controlplane.serving.tls import TlsFiles, check_exposed, tls_files
+from controlplane.serving.tls import TlsFiles, check_exposed, client_context, tls_files
 from controlplane.terminal.toml_file import read_toml
 
 OWN_VARIABLES = "TAILWRIGHT_"
@@ -79,6 +79,7 @@ class NodeFile(_Table):
     port: int = Field(default=8000, ge=1, le=65535)  # Where clients come: the local proxy listens here.
     tls_cert: Path | None = None  # PEM files: clients come by https.
     tls_key: Path | None = None
+    server_ca_file: Path | None = None  # PEM file of their CA: vLLM is asked by https too, with the same certificate.
     insecure_http: bool = False  # Other machines are served in clear: something before the proxy encrypts.
     server_ports: tuple[int, int] = (8001, 8002)  # The server's and its standby's, on 127.0.0.1, in turn.
     arguments: list[str] = []
@@ -141,6 +142,8 @@ class NodeFile(_Table):
             check_exposed(self.host, self.tls, self.insecure_http)
         except BadSettings as error:
             raise ValueError(error.message) from error
+        if self.server_ca_file is not None and self.tls is None:
+            raise ValueError("server_ca_file wants tls_cert and tls_key, which vLLM then serves with")
         if len({self.port, *self.server_ports}) < 3:
             raise ValueError("port and the two server_ports must differ")
         for name, most in self.limits.model_dump().items():
@@ -208,7 +211,7 @@ def _first_mistake(error: ValidationError) -> tuple[str, str]:
 
 
 def _placed(node: NodeFile, path: Path) -> NodeFile:
-    """Paths made absolute. Raises BadSettings when the executable is not there."""
+    """Paths made absolute. Raises BadSettings for an executable that is not there, a `server_ca_file` without a CA."""
     folder = path.resolve().parent
     name = node.executable[0]
     found = str(folder / name) if "/" in name else shutil.which(name)
@@ -220,10 +223,15 @@ def _placed(node: NodeFile, path: Path) -> NodeFile:
         )
     variants = {key: one.model_copy(update={"model": _model(one.model, folder)}) for key, one in node.variants.items()}
     update: dict[str, Any] = {"executable": [found, *node.executable[1:]], "variants": variants}
-    for name in ("run_dir", "tls_cert", "tls_key"):
+    for name in ("run_dir", "tls_cert", "tls_key", "server_ca_file"):
         if (given := getattr(node, name)) is not None:
             update[name] = folder / given
     placed = node.model_copy(update=update)
+    if placed.server_ca_file is not None:
+        try:
+            client_context(placed.server_ca_file, field="server_ca_file")
+        except BadSettings as error:
+            raise BadSettings(f"{path}: {error.message}", field="server_ca_file") from error
     placed._folder = folder
     return placed
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable
+from agents.backends.engine_error import reason
 from agents.backends.vllm.measures.scrape_reading import Reading, parse
 from agents.backends.vllm.measures.vllm_metric_names import START_TIME
 
@@ -31,7 +32,7 @@ class ServerApi:
         try:
             answer = await self._http.get("/health", timeout=5.0)
         except httpx.HTTPError as error:
-            return EngineHealth(False, f"GET /health: {str(error) or type(error).__name__}")
+            return EngineHealth(False, f"GET /health: {reason(error)}")
         if answer.status_code != 200:
             return EngineHealth(False, f"GET /health answered {answer.status_code}")
         return EngineHealth(True)
@@ -80,13 +81,13 @@ class ServerApi:
         try:
             return (await self._http.post("/reset_prefix_cache")).is_success
         except httpx.HTTPError as error:
-            raise EngineUnreachable(f"POST /reset_prefix_cache: {str(error) or type(error).__name__}") from error
+            raise EngineUnreachable(f"POST /reset_prefix_cache: {reason(error)}") from error
 
     async def _get(self, path: str, **options: Any) -> httpx.Response:
         try:
             return await self._http.get(path, **options)
         except httpx.HTTPError as error:
-            raise EngineUnreachable(f"GET {path}: {str(error) or type(error).__name__}") from error
+            raise EngineUnreachable(f"GET {path}: {reason(error)}") from error
 
 
 def _config(answer: httpx.Response) -> dict[str, Any] | None:

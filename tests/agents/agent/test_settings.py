@@ -31,6 +31,14 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
         ([], "node: is needed: give --node or TAILWRIGHT_NODE"),
         (["--node", "a b"], "node:"),
         (["--node", "a", "--role", "boss"], "role:"),
+        (
+            ["--node", "a", "--engine-ca-file", "ca.pem", "--engine-url", "http://127.0.0.1:8000"],
+            "engine_ca_file wants an engine with TLS, and http://127.0.0.1:8000 has none",
+        ),
+        (
+            ["--node", "a", "--backend", "vllm", "--vllm-node-file", "node.toml", "--engine-ca-file", "ca.pem"],
+            "set server_ca_file in the node file",
+        ),
         (["--node", "a", "--engine-url", "localhost:1"], "engine_url: wants a URL"),
         (["--node", "a", "--report-interval-s", "0"], "report_interval_s:"),
         (["--node", "a", "--spool-limit-bytes", "many"], "spool_limit_bytes:"),

@@ -36,6 +36,8 @@ def command(
     started = started_capacity(node, config, plugin=plugin)
     argv = [*node.executable, "serve", variant.model, "--served-model-name", node.served_model_name]
     argv += ["--host", SERVER_HOST, "--port", str(port)]
+    if node.server_ca_file is not None:
+        argv += ["--ssl-certfile", str(node.tls_cert), "--ssl-keyfile", str(node.tls_key), "--enable-ssl-refresh"]
     argv += ["--max-num-batched-tokens", str(started.max_num_batched_tokens)]
     argv += ["--max-num-seqs", str(started.max_num_seqs)]
     if plugin:

@@ -49,7 +49,9 @@ class FrontDoor:
         node = self._node
         with contextlib.suppress(ProxyUnreachable):
             state = await self._client.state()
-            if (state.host, state.port, state.tls) == (node.host, node.port, self._tls is not None):
+            trusted = str(node.server_ca_file or "")
+            wanted = (node.host, node.port, self._tls is not None, trusted)
+            if (state.host, state.port, state.tls, state.target_ca_file) == wanted:
                 return state
             log.warning("the proxy moves from %s:%d to %s", state.host, state.port, self.url)
             await self._client.stop(node.drain_timeout_s)
@@ -62,6 +64,7 @@ class FrontDoor:
             allowed_hosts=node.allowed_hosts,
             pass_paths=node.pass_paths,
             tls=self._tls,
+            target_ca_file=node.server_ca_file,
             insecure_http=node.insecure_http,
             end_with_parent=node.stop_with_agent,
         )

@@ -33,6 +33,7 @@ class ServerRecord(BaseModel):
     cwd: Path
     argv: list[str]
     began: float  # Unix seconds.
+    ca_file: Path | None = None  # Whose certificate it shows; None: it serves in clear.
     pid: int | None = None
     ticks: int | None = None
     machine_boot: str = ""

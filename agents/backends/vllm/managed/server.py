@@ -21,6 +21,7 @@ from agents.backends.vllm.measures.scraper import is_scraped
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.weight_format import format_within
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
+from controlplane.serving.tls import client_context
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +35,22 @@ class Server:
 
     def __init__(self, record: ServerRecord) -> None:
         self.record = record
-        self.url = f"http://{SERVER_HOST}:{record.port}"
+        self.url = f"{'http' if record.ca_file is None else 'https'}://{SERVER_HOST}:{record.port}"
+        trusted = True if record.ca_file is None else client_context(record.ca_file, field="server_ca_file")
         folder = record.folder if record.plugin else None
-        self.attached = AttachedVllm(self.url, folder, state_dir=record.folder, variant=record.config.quantization)
+        self.attached = AttachedVllm(
+            self.url,
+            folder,
+            state_dir=record.folder,
+            variant=record.config.quantization,
+            transport=httpx.AsyncHTTPTransport(verify=trusted),
+        )
         self.link = PluginLink(record.folder)
         self.ready = False  # It came up, and serves.
         self.outdated = False  # The node file has changed since it was started.
         self.readers = 0
         self.last_event = 0.0  # Monotonic seconds.
-        self._http = httpx.AsyncClient(base_url=self.url, timeout=10.0, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=self.url, timeout=10.0, trust_env=False, verify=trusted)
 
     def alive(self) -> bool:
         return server_process.is_alive(self.record)

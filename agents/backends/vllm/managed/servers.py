@@ -64,7 +64,7 @@ class Servers:
         self.good = self.records.good()
         living: list[Server] = []
         for record in await self._identified():
-            if server_process.is_alive(record):
+            if server_process.is_alive(record) and self._is_reached(record):
                 living.append(Server(record))
             else:
                 await server_process.killed(record)  # Its children may have outlived it.
@@ -100,6 +100,7 @@ class Servers:
             cwd=self._node.folder,
             argv=made.argv,
             began=time.time(),
+            ca_file=self._node.server_ca_file,
         )
         try:
             folder.mkdir(mode=0o700)
@@ -165,6 +166,14 @@ class Servers:
                 server_log.trim(server.record.log, self._node.log_bytes)
             except OSError as error:
                 log.error("the log %s cannot be trimmed: %s", server.record.log, error)
+
+    def _is_reached(self, record: ServerRecord) -> bool:
+        """The proxy believes one authority at a time. What serves in clear is reached whichever that is."""
+        if record.ca_file in (None, self._node.server_ca_file):
+            return True
+        log.warning("vLLM at port %d has a certificate of %s, which server_ca_file does not name any more: it ends",
+                    record.port, record.ca_file)  # fmt: skip
+        return False
 
     def _is_outdated(self, record: ServerRecord) -> bool:
         """Would it be started with other arguments now?"""

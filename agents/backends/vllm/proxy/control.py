@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -49,12 +50,14 @@ class Control:
         stop: Callable[[], None],
         *,
         by_tls: bool = False,
+        target_ca_file: Path | None = None,
     ) -> None:
         self._board = board
         self._door = door
         self._forwarder = forwarder
         self._host, self._port = address
         self._by_tls = by_tls
+        self._target_ca_file = target_ca_file
         self._stop = stop
         self._now = asyncio.get_running_loop().time
         self._version = _version()
@@ -91,6 +94,7 @@ class Control:
             pid=os.getpid(),
             version=self._version,
             tls=self._by_tls,
+            target_ca_file=str(self._target_ca_file or ""),
         )
 
     async def _put_target(self, request: web.Request) -> web.Response:

@@ -15,6 +15,7 @@ import asyncio
 import io
 import logging
 import socket
+import ssl
 import struct
 from typing import Final
 
@@ -40,9 +41,13 @@ log = logging.getLogger("tailwright.vllm_proxy")
 class Forwarder:
     """The handler of every client request. All changes of its switchboard must be told by `changed`."""
 
-    def __init__(self, board: Switchboard, servers: aiohttp.ClientSession, options: Options) -> None:
+    def __init__(
+        self, board: Switchboard, servers: aiohttp.ClientSession, options: Options, trusted: ssl.SSLContext
+    ) -> None:
+        """trusted: who vouches for a target behind https, as in `servers`."""
         self._board = board
         self._servers = servers
+        self._trusted = trusted
         self._options = options
         self._change = asyncio.Event()
         self._now = asyncio.get_running_loop().time
@@ -132,7 +137,9 @@ class Forwarder:
             address = URL(url)
             try:
                 async with asyncio.timeout(upstream.CONNECT_S):
-                    _, writer = await asyncio.open_connection(address.host, address.port)
+                    _, writer = await asyncio.open_connection(
+                        address.host, address.port, ssl=self._trusted if address.scheme == "https" else None
+                    )
             except (OSError, TimeoutError):
                 if not self._board.waiting:
                     self._board.reachable()  # The next request finds out for itself.

@@ -31,6 +31,7 @@ async def ensure_proxy(
     allowed_hosts: Sequence[str] = (),
     pass_paths: Sequence[str] = (),
     tls: TlsFiles | None = None,
+    target_ca_file: Path | None = None,
     insecure_http: bool = False,
     end_with_parent: bool = False,
 ) -> ProxyClient:
@@ -49,6 +50,7 @@ async def ensure_proxy(
     try:
         more = ["--allowed-hosts", ",".join(allowed_hosts), "--pass-paths", ",".join(pass_paths)]
         more += [] if tls is None else ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key)]
+        more += [] if target_ca_file is None else ["--target-ca-file", str(target_ca_file)]
         more += ["--insecure-http"] if insecure_http else []
         more += ["--end-with-parent", str(os.getpid())] if end_with_parent else []
         process = _start(host, port, socket_path, log_path, hold_s, more)

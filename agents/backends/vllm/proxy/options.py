@@ -28,6 +28,7 @@ class Options:
     host_names: frozenset[str] = frozenset({ANY})
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    target_ca_file: Path | None = None
     insecure_http: bool = False
 
 
@@ -49,6 +50,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--allowed-hosts", default="", metavar="NAME,...", help="further names that clients may call it by")
     add("--tls-cert", type=Path, metavar="FILE", help="PEM file of the certificate; renewed when it changes")
     add("--tls-key", type=Path, metavar="FILE", help="PEM file of its key")
+    add("--target-ca-file", type=Path, metavar="FILE", help="PEM file of whom alone to trust behind https:// targets")
     add("--insecure-http", action="store_true", help="serve other machines in clear: something before this encrypts")
     add("--end-with-parent", type=int, metavar="PID", help="end when the process PID, which starts this one, does")
     told = parser.parse_args(arguments)
@@ -66,6 +68,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
         host_names=names_of(told.host, _several(told.allowed_hosts)),
         tls_cert=told.tls_cert,
         tls_key=told.tls_key,
+        target_ca_file=told.target_ca_file,
         insecure_http=told.insecure_http,
     )
 

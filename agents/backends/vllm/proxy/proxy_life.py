@@ -22,7 +22,7 @@ from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 from controlplane.contract.errors import BadRequest
 from controlplane.serving.limits import Doorkeeper, ServerLimits
 from controlplane.serving.owned_socket import claim
-from controlplane.serving.tls import check_exposed, context_of, tls_files
+from controlplane.serving.tls import check_exposed, client_context, context_of, tls_files
 from controlplane.terminal.parent_death import ask_for_sigterm
 
 BACKLOG = 1024
@@ -37,12 +37,13 @@ async def serve(wanted: Options) -> None:
     The control socket answers only when the port listens, and until the last request has ended. SIGTERM waits for
     running requests `wanted.stop_limit_s`, a stop over the control socket without limit. Raises `Conflict` when another
     proxy has the control socket and `OSError` when the address cannot be had; then nothing has been touched.
-    Raises `BadSettings` where the certificate cannot be used, and for an address that other machines reach without one,
-    unless `wanted.insecure_http`.
+    Raises `BadSettings` where the certificate or the file of targets' authorities cannot be used, and for an address
+    that other machines reach without a certificate, unless `wanted.insecure_http`.
     """
     tls = tls_files(wanted.tls_cert, wanted.tls_key, None)
     check_exposed(wanted.host, tls, wanted.insecure_http)
     context = None if tls is None else context_of(tls)
+    trusted = client_context(wanted.target_ca_file, field="target_ca_file")
     if wanted.parent_pid is not None:
         _end_with_parent(wanted.parent_pid)
     control_socket = claim(wanted.control, "--control")
@@ -50,8 +51,8 @@ async def serve(wanted: Options) -> None:
     board = Switchboard(limits=wanted.limits, target=wanted.target)
     door = Doorkeeper(ServerLimits(head_fields=HEAD_FIELDS, head_bytes=HEADER_BYTES))
     stop_asked, cut = asyncio.Event(), asyncio.Event()
-    async with connect_to_servers() as servers:
-        forwarder = Forwarder(board, servers, wanted)
+    async with connect_to_servers(trusted) as servers:
+        forwarder = Forwarder(board, servers, wanted, trusted)
         clients = web.ServerRunner(
             LimitedServer(
                 door,
@@ -78,7 +79,15 @@ async def serve(wanted: Options) -> None:
             forwarder.changed()
             stop_asked.set()
 
-        control = Control(board, forwarder, door, (wanted.host, listening.port), stop, by_tls=tls is not None)
+        control = Control(
+            board,
+            forwarder,
+            door,
+            (wanted.host, listening.port),
+            stop,
+            by_tls=tls is not None,
+            target_ca_file=wanted.target_ca_file,
+        )
         steering = await _control_site(control, control_socket)
         _end_on_signals(stop, cut, wanted.stop_limit_s)
         log.info(

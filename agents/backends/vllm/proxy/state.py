@@ -38,10 +38,14 @@ class ProxyState:
     version: str
     tls: bool = False
     """Whether clients come by TLS. A proxy from before that was told runs on when its agent is upgraded."""
+    target_ca_file: str = ""
+    """Whom it trusts as a server behind https; empty: the public authorities. Not told by an older proxy either."""
 
     @classmethod
     def parse(cls, told: Any) -> "ProxyState":
         """Raises `BadRequest` when `told` is not such an answer: something else listens on the socket."""
-        if not isinstance(told, dict) or (missing := cls.__dataclass_fields__.keys() - told.keys() - {"tls"}):
+        if not isinstance(told, dict) or (
+            missing := cls.__dataclass_fields__.keys() - told.keys() - {"tls", "target_ca_file"}
+        ):
             raise BadRequest(f"not a proxy's state: {sorted(missing) if isinstance(told, dict) else told!r} is missing")
         return cls(**{name: told[name] for name in cls.__dataclass_fields__ if name in told})

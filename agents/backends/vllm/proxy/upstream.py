@@ -8,6 +8,9 @@ connection just before the request was written. Then the end arrives first, as a
 on its way; the request's bytes are unacknowledged, while an end that the server sent after it received the request
 acknowledges them. `WatchedSocket` asks the kernel for both at that moment and turns such an end into a reset.
 
+By TLS it is the same, for what the kernel has not handed over whole cannot be decrypted; but a server that says by TLS
+that it closes an idle connection (close_notify) has ended it plainly, whatever is on its way to it.
+
 This speaks of a server that is reached directly, not through another proxy. Where the kernel cannot be asked (not
 Linux) an end stays an end, and the request counts as possibly read.
 """
@@ -15,10 +18,11 @@ Linux) an end stays an end, and the request counts as possibly read.
 import errno
 import fcntl
 import socket
+import ssl
 import struct
 import sys
 import termios
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractCookieJar
@@ -39,6 +43,13 @@ class WatchedSocket(socket.socket):
             raise ConnectionResetError(errno.ECONNRESET, "closed without having read the request")
         return data
 
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0, /) -> int:
+        """As `recv`; this is how what comes by TLS is read."""
+        count = super().recv_into(buffer, nbytes, flags)
+        if not count and self._request_unread():
+            raise ConnectionResetError(errno.ECONNRESET, "closed without having read the request")
+        return count
+
     def _request_unread(self) -> bool:
         if self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             return True
@@ -48,12 +59,14 @@ class WatchedSocket(socket.socket):
         return unacknowledged > 0
 
 
-def connect_to_servers() -> aiohttp.ClientSession:
-    """Any number of connections, reused for a while; nothing added to requests, nothing unpacked in answers."""
+def connect_to_servers(trusted: ssl.SSLContext) -> aiohttp.ClientSession:
+    """Any number of connections, reused for a while; nothing added to requests, nothing unpacked in answers. trusted:
+    who vouches for servers behind https."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,
             keepalive_timeout=IDLE_S,
+            ssl=trusted,
             socket_factory=lambda info: WatchedSocket(info[0], info[1], info[2]),
         ),
         cookie_jar=_no_cookies(),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from threading import Thread
 import httpx
 import pytest
 
+from controlplane.serving.tls import client_context
 from tests.processes import free_port
 
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
@@ -31,6 +33,7 @@ class StandInServer:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.folder = folder
+        self.trusted: ssl.SSLContext | bool = True
         self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -46,10 +49,16 @@ class StandInServer:
             assert self.process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()
             try:
-                if httpx.get(f"{self.url}/health", trust_env=False).status_code == 200:
+                if httpx.get(f"{self.url}/health", trust_env=False, verify=self.trusted).status_code == 200:
                     return
             except httpx.HTTPError:
                 time.sleep(0.01)
+
+    def start_secured(self, cert: Path, key: Path, ca: Path) -> None:
+        """By https alone."""
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.trusted = client_context(ca)
+        self.start(*ALL_LIMITS, f"--ssl-certfile={cert}", f"--ssl-keyfile={key}")
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -2,7 +2,8 @@
 """A stand-in for `vllm serve`, for tests of process handling and protocols. Standard library only, starts in no time.
 
     stand_in.py serve MODEL --port P [--host H] [--served-model-name N] [--max-num-batched-tokens N] [--max-num-seqs N]
-        [--speculative-config JSON] [--quantization Q] [--scheduler-cls tailwright_vllm.scheduler.live_scheduler] ...
+        [--speculative-config JSON] [--quantization Q] [--scheduler-cls tailwright_vllm.scheduler.live_scheduler]
+        [--ssl-certfile PEM --ssl-keyfile PEM] ...
 
 Any other flag is taken too. It answers GET /health, /metrics, /v1/models, POST /v1/completions (streamed or whole, a
 token a step), GET /server_info and POST /reset_prefix_cache where VLLM_SERVER_DEV_MODE=1, as vLLM does; GET
@@ -28,6 +29,7 @@ import logging
 import os
 import queue
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -343,6 +345,11 @@ def main() -> None:
     Handler.engine = Engine(config_of(model, flags))
     Handler.arguments = {"model": model, "flags": flags}
     server = Server((flags["host"], int(flags["port"])), Handler)
+    if "ssl-certfile" in flags:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(flags["ssl-certfile"], flags["ssl-keyfile"])
+        # The handshake is each connection's own thread's: here it would hold up the others.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     if limit_s := os.environ.get("STAND_IN_DIE_AFTER_S"):
         timer = threading.Timer(float(limit_s), lambda: os._exit(9))
         timer.daemon = True

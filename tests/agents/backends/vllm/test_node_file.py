@@ -108,6 +108,12 @@ def test_the_first_variant_is_what_runs_at_first(folder: Path) -> None:
         ("standby = 'perhaps'\n" + GOOD, "standby"),
         ('host = "0.0.0.0"\n' + GOOD, "host: 0.0.0.0 is reached from other machines"),
         ('tls_cert = "proxy.pem"\n' + GOOD, "tls_key: tls_cert and tls_key go together"),
+        ('server_ca_file = "ca.pem"\n' + GOOD, "server_ca_file wants tls_cert and tls_key"),
+        (
+            'tls_cert = "proxy.pem"\ntls_key = "proxy.key"\nserver_ca_file = "none.pem"\n' + GOOD,
+            "none.pem cannot be used",
+        ),
+        ('arguments = ["--ssl-certfile=x"]\n' + GOOD, "is the agent's to set; set tls_cert and server_ca_file"),
         ("not toml", "cannot be read"),
     ],
 )

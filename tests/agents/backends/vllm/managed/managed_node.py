@@ -142,11 +142,12 @@ async def running(backend: ManagedVllm, limit_s: float = 90.0) -> AsyncIterator[
 class Clients:
     """Requests through the proxy, one after another on each of a few connections, while the test goes on."""
 
-    def __init__(self, url: str, connections: int = 3, timeout_s: float = 90.0) -> None:
+    def __init__(self, url: str, connections: int = 3, timeout_s: float = 90.0, verify: Any = True) -> None:
         self.answered = 0
         self.failed: list[str] = []
         self._url = url
         self._timeout_s = timeout_s
+        self._verify = verify
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._ask) for _ in range(connections)]
 
@@ -167,7 +168,7 @@ class Clients:
 
     def _ask(self) -> None:
         body = {"model": "m", "prompt": "one two three", "max_tokens": 6, "ignore_eos": True}
-        with httpx.Client(base_url=self._url, timeout=self._timeout_s, trust_env=False) as http:
+        with httpx.Client(base_url=self._url, timeout=self._timeout_s, trust_env=False, verify=self._verify) as http:
             while not self._stopping.is_set():
                 try:
                     answer = http.post("/v1/completions", json=body)

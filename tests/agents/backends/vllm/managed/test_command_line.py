@@ -51,6 +51,16 @@ def test_below_the_capacity_vllm_starts_with_the_capacity() -> None:
     }
 
 
+def test_vllm_serves_by_tls_where_the_node_file_says_whom_to_believe() -> None:
+    assert not [word for word in made(EngineConfig()).argv if word.startswith(("--ssl", "--enable-ssl"))]
+    files = {"tls_cert": Path("/tls/n.pem"), "tls_key": Path("/tls/n.key"), "server_ca_file": Path("/tls/ca.pem")}
+    node = NODE.model_copy(update=files)
+    argv = command(node, EngineConfig(), port=8001, folder=Path("/run/s"), plugin=True, inherited={}).argv
+    assert (value(argv, "--ssl-certfile"), value(argv, "--ssl-keyfile")) == ("/tls/n.pem", "/tls/n.key")
+    assert "--enable-ssl-refresh" in argv
+    assert not [word for word in argv if "ca.pem" in word], "it asks its clients for no certificate"
+
+
 def test_above_it_with_what_is_wanted() -> None:
     config = EngineConfig(max_num_batched_tokens=4096, max_num_seqs=32, num_speculative_tokens=((4, 8), (16, 2)))
     argv = made(config).argv

@@ -85,6 +85,11 @@ def test_a_proxy_in_clear_gives_way_to_one_with_a_certificate(tmp_path: Path) ->
                 with pytest.raises(httpx.TransportError):
                     await client.get(f"http://127.0.0.1:{state.port}/not-passed")
             assert (await door.open()).pid == state.pid, "one that is as it should be stays"
+            believing = secured.model_copy(update={"server_ca_file": authority.folder / "ca.pem"})
+            door = FrontDoor(believing, tmp_path, tmp_path)
+            state, before = await door.open(), state
+            assert (state.target_ca_file, state.pid == before.pid) == (str(authority.folder / "ca.pem"), False)
+            assert (await door.open()).pid == state.pid
         finally:
             await door.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class ScriptedServer:
     script: Script
     url: str = ""
     port: int = 0
+    tls: ssl.SSLContext | None = None
     asked: list[Exchange] = field(default_factory=list)
     connections: int = 0
     _server: asyncio.Server | None = None
@@ -74,9 +76,9 @@ class ScriptedServer:
         await self.stop()
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     async def stop(self) -> None:
         """No new connections, and the end of those there are."""

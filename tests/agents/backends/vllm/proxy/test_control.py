@@ -35,7 +35,7 @@ def test_wrong_input_is_refused_with_the_field_and_the_mend_and_changes_nothing(
         ("PUT", "/target", b'["http://a:1"]', 400, "body", "object is wanted"),
         ("PUT", "/target", b"\xff", 400, "body", "not JSON"),
         ("PUT", "/target", b'{"url": 3}', 400, "url", "got 3"),
-        ("PUT", "/target", b'{"url": "ftp://a:1"}', 400, "url", "plain HTTP"),
+        ("PUT", "/target", b'{"url": "ftp://a:1"}', 400, "url", "HTTP or HTTPS"),
         ("PUT", "/target", b'{"url": "http://a:1/v1"}', 400, "url", "must end after the port"),
         ("PUT", "/target", b'{"ulr": "http://a:1"}', 400, "ulr", "did you mean 'url'?"),
         ("PUT", "/target", b" " * 100_000, 413, "body", "more than"),
@@ -226,7 +226,7 @@ def test_a_taken_port_ends_the_start_and_leaves_no_socket(tmp_path: Path) -> Non
     ("flags", "told"),
     [
         (["--port", "70000"], "a port from 0 to 65535"),
-        (["--target", "https://a:1"], "plain HTTP"),
+        (["--target", "ftp://a:1"], "HTTP or HTTPS"),
         (["--hold-s", "0"], "a number of seconds above 0"),
         (["--hold-s", "nan"], "a number of seconds above 0"),
         (["--body-limit-bytes", "1.5"], "a whole number above 0"),

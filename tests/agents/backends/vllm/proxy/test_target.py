@@ -14,6 +14,8 @@ from controlplane.contract.errors import BadRequest
         ("HTTP://LocalHost:8001", "http://localhost:8001"),
         ("http://models", "http://models:80"),
         ("http://[::1]:8001", "http://[::1]:8001"),
+        ("https://models", "https://models:443"),
+        ("HTTPS://127.0.0.1:8001/", "https://127.0.0.1:8001"),
     ],
 )
 def test_one_server_has_one_spelling(written: str, meant: str) -> None:
@@ -22,7 +24,7 @@ def test_one_server_has_one_spelling(written: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [None, 8001, "", "127.0.0.1:8001", "https://a:1", "http://:8001", "http://a:port", "http://a:99999", "http://a:1/v1",
+    [None, 8001, "", "127.0.0.1:8001", "ftp://a:1", "http://:8001", "http://a:port", "http://a:99999", "http://a:1/v1",
      "http://a:1?x=1", "http://u:p@a:1", "unix:/tmp/x", "http://[::1", 'http://a"b:1', "http://a b:1", "http://@a:1", "http://a\n:1"],
 )  # fmt: skip
 def test_what_is_no_server_is_refused_by_the_name_of_the_field(written: object) -> None:
