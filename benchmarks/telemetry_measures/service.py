@@ -64,6 +64,7 @@ class Service:
         """`environment`: more variables, for this start alone. Raises `WorkerFailed` with the end of its log."""
         command = [sys.executable, "-m", "controlplane.command.main", "up", "--data-dir", str(self.data)]
         command += ["--host", HOST, "--port", str(self.port), "--no-tuner", "--no-dashboard", "--log-level", "warning"]
+        command += ["--memory-dumps"]  # Its bytes read and written are looked at from outside.
         if self._database_url is not None:
             command += ["--database-url", self._database_url]
         if self._tls is not None:

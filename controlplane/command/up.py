@@ -20,6 +20,7 @@ from controlplane.serving.tls import check_exposed
 from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, leave, one_thread_each
+from controlplane.terminal.closed_memory import close_memory
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.setting_values import words_of
 from controlplane.terminal.settings_options import with_settings
@@ -90,6 +91,11 @@ class UpSettings(ServiceSettings):
     )
     evaluation_timeout_s: float = Field(default=1800, ge=1, description="Seconds that one evaluation may take.")
     dashboard: bool = Field(default=True, description="Serve the dashboard at /.")
+    memory_dumps: bool = Field(
+        default=False,
+        description="Let the service's user read its memory, where keys are: by a debugger or profiler, or in a core "
+        "dump.",
+    )
     trace_url: str | None = Field(
         default=None,
         description="Where a request's trace is shown, such as https://tempo.example/trace/{trace_id}; links on the "
@@ -134,6 +140,8 @@ def up(settings: UpSettings) -> None:
     """Run the control plane. The first start writes admin-token, enrolment-token ... into --data-dir (mode 600)."""
     parts = [name for name, wanted in (("web", settings.dashboard), ("tuner", settings.tuner)) if wanted]
     extras.need("up", "server", *parts)
+    if not settings.memory_dumps:
+        close_memory()
     with extras.loading():
         from controlplane.app.serve import run
         from controlplane.app.service import Service

@@ -107,6 +107,7 @@ FACES = {
         "checkout",
         "child",
         "clear_database",
+        "closed_memory",
         "config_file",
         "doctor_finding",
         "document_file",
