@@ -6,15 +6,23 @@ from controlplane import ledger
 from controlplane.alerts import store as alerts
 from controlplane.alerts.tables import DestinationRow
 from controlplane.app.tables import all_tables
+from controlplane.auth import browser_sessions
+from controlplane.auth.personal import own_data
 from controlplane.auth.tables import FleetSecretRow
 from controlplane.db.database import Database
 from controlplane.keys import Keyring, Undecryptable, reencryption
 from controlplane.rollouts.hooks import store as hooks
 from controlplane.rollouts.hooks.tables import RolloutHookRow
 
+AFTERWARDS = {
+    "workload_key": "agents that enrol from now on get another",
+    "person_key": "whoever signs in from now on is somebody new",
+}
+
 
 def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bool) -> list[str]:
-    """Remove every destination, hook and fleet secret that cannot be decrypted, in one transaction; what they were.
+    """Remove every destination, hook, fleet secret, session and person that cannot be decrypted, in one transaction;
+    what they were.
 
     Nothing is removed where all can be read. A service that runs takes the new key up. Raises BadSettings.
     """
@@ -40,9 +48,17 @@ def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bo
             if not only_name:
                 hooks.remove_hook(session, int(number), actor=ledger.SERVICE, now=now)
         for name in sorted(unreadable.get("fleet_secret", ())):
-            removed.append(f"{name}: agents that enrol from now on get another")
+            removed.append(f"{name}: {AFTERWARDS[str(name)]}")
             if not only_name:
                 session.delete(session.get_one(FleetSecretRow, name))
+        for number in sorted(unreadable.get("browser_session", ())):
+            removed.append(f"session {number}: its browser signs in anew")
+            if not only_name:
+                browser_sessions.end(session, int(number))
+        for number in sorted(unreadable.get("person", ())):
+            removed.append(f"person {number}: at the next sign-in somebody new")
+            if not only_name:
+                own_data.forget(session, int(number), actor=ledger.SERVICE, now=now)
         if not only_name and (row.key_id is None or keyring.find(row.key_id) is None):
             row.key_id = next(iter(keyring.key_ids), None) or keyring.add()
             session.add(row)

@@ -4,10 +4,12 @@ Guarantee: nobody else can say where a session was begun: the voucher is made an
 """
 
 import hmac
+from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
+from controlplane.keys import Keyring, Place
 
 
 def browser_address(connection: HTTPConnection, voucher: str) -> str | None:
@@ -16,3 +18,16 @@ def browser_address(connection: HTTPConnection, voucher: str) -> str | None:
     if hmac.compare_digest(shown.encode(), voucher.encode()):
         return connection.headers.get(ADDRESS_HEADER, "")[:64] or None
     return connection.client.host if connection.client else None
+
+
+@dataclass(frozen=True)
+class SeenFrom:
+    """A browser's address, None where it is not known, and what encrypts it in the database."""
+
+    keyring: Keyring
+    address: str | None
+
+
+def address_place(session_id: int) -> Place:
+    """Where the address of a session is."""
+    return Place("browser_session", "address", session_id)

@@ -17,6 +17,7 @@ from sqlmodel import Session, col, or_, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from controlplane.auth import store
+from controlplane.auth.browser_address import SeenFrom, address_place
 from controlplane.auth.principal import Principal
 from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow, TokenRow
 from controlplane.auth.token import digest, digests
@@ -35,6 +36,7 @@ from controlplane.contract.errors import NotFound, Unauthenticated, Unavailable
 from controlplane.db.column_types import UtcDateTime
 from controlplane.db.database import Database
 from controlplane.db.rows import newest
+from controlplane.keys import Keyring
 
 LONGEST_S, IDLE_S, CODE_S = 12 * 3600, 1800, 60
 NOTED_S = 60
@@ -97,7 +99,7 @@ def has_code_form(code: str) -> bool:
     return _CODE.fullmatch(code) is not None
 
 
-def start(session: Session, code: str, now: datetime, address: str | None = None) -> SessionStarted | None:
+def start(session: Session, code: str, now: datetime, seen: SeenFrom | None = None) -> SessionStarted | None:
     """Use up a code; None for one that is unknown, used or too old, or whose token has ended."""
     row = session.exec(select(SignInCodeRow).where(col(SignInCodeRow.digest).in_(digests(code)))).first()
     if row is None:
@@ -108,7 +110,7 @@ def start(session: Session, code: str, now: datetime, address: str | None = None
     token = session.exec(select(TokenRow).where(TokenRow.id == row.token_id, store.lives(now))).first()
     if not is_mine or row.expires_at <= now or token is None:
         return None
-    return begin(session, now, token_id=row.token_id, address=address)
+    return begin(session, now, token_id=row.token_id, seen=seen)
 
 
 def begin(
@@ -117,23 +119,27 @@ def begin(
     *,
     token_id: int | None = None,
     person_id: int | None = None,
-    address: str | None = None,
+    seen: SeenFrom | None = None,
 ) -> SessionStarted:
-    """A new session of a token or of a person, for who has proven to be that. `address`: the browser's."""
+    """A new session of a token or of a person, for who has proven to be that. `seen`: where the browser is."""
     forget_ended(session, now)
     secret = SESSION_PREFIX + secrets.token_urlsafe(32)
     row = BrowserSessionRow(
         digest=digest(secret),
         token_id=token_id,
         person_id=person_id,
-        address=address,
         started_at=now,
         used_at=now,
     )
     session.add(row)
     session.flush()
+    assert row.id is not None
+    address = None if seen is None else seen.address
+    if seen is not None and address is not None:
+        row.address = seen.keyring.encrypt(session, address_place(row.id), address)
+        session.flush()
     name, holder = _holder(session, row)
-    session_begun(session, Speaker(name, holder, row.id or 0, address or "unknown"))
+    session_begun(session, Speaker(name, holder, row.id, address or "unknown"))
     return SessionStarted(secret=secret, expires_at=now + timedelta(seconds=LONGEST_S))
 
 
@@ -152,9 +158,19 @@ def principals_of(database: Database, secrets: Sequence[str], now: datetime) -> 
 
 
 def listing(
-    session: Session, now: datetime, *, before_id: int | None, limit: int, of: Principal | None, asks: int | None
+    session: Session,
+    keyring: Keyring,
+    now: datetime,
+    *,
+    before_id: int | None,
+    limit: int,
+    of: Principal | None,
+    asks: int | None,
 ) -> list[SessionView]:
-    """Open sessions, newest first: all, or those `of` one's token or person. `asks`: the session that asks, if one."""
+    """Open sessions, newest first: all, or those `of` one's token or person. `asks`: the session that asks, if one.
+
+    Raises `Undecryptable`.
+    """
     query = _open(newest(BrowserSessionRow, before_id, limit), now)
     if of is not None:
         query = query.where(
@@ -162,12 +178,14 @@ def listing(
             if of.person_id is not None
             else BrowserSessionRow.token_id == of.token_id
         )
-    return [_view(session, row, asks) for row in session.exec(query)]
+    return [_view(session, keyring, row, asks) for row in session.exec(query)]
 
 
-def view(session: Session, session_id: int, now: datetime, *, of: Principal | None, asks: int | None) -> SessionView:
-    """One open session, as in `listing`. Raises `NotFound`, also for one that is not to be seen."""
-    found = listing(session, now, before_id=session_id + 1, limit=1, of=of, asks=asks)
+def view(
+    session: Session, keyring: Keyring, session_id: int, now: datetime, *, of: Principal | None, asks: int | None
+) -> SessionView:
+    """One open session, as in `listing`. Raises `NotFound`, also where it is not to be seen, and `Undecryptable`."""
+    found = listing(session, keyring, now, before_id=session_id + 1, limit=1, of=of, asks=asks)
     if not found or found[0].id != session_id:
         raise NotFound(f"no open session {session_id}", field="session_id")
     return found[0]
@@ -252,7 +270,7 @@ def _holder(session: Session, row: BrowserSessionRow) -> tuple[str, str]:
     return session.get_one(TokenRow, row.token_id).name, f"token/{row.token_id}"
 
 
-def _view(session: Session, row: BrowserSessionRow, asks: int | None) -> SessionView:
+def _view(session: Session, keyring: Keyring, row: BrowserSessionRow, asks: int | None) -> SessionView:
     assert row.id is not None
     if row.person_id is not None:
         person = session.get_one(PersonRow, row.person_id)
@@ -266,7 +284,7 @@ def _view(session: Session, row: BrowserSessionRow, asks: int | None) -> Session
         person_id=row.person_id,
         token_id=row.token_id,
         scope=scope,
-        address=row.address,
+        address=None if row.address is None else keyring.decrypt(address_place(row.id), row.address),
         started_at=row.started_at,
         used_at=row.used_at,
         expires_at=row.started_at + timedelta(seconds=LONGEST_S),

@@ -1,5 +1,12 @@
-"""People whom the issuer has named, in the database, inside the caller's transaction."""
+"""People whom the issuer has named, in the database, inside the caller's transaction.
 
+Whom the issuer knows somebody by is encrypted, and found by a keyed hash; the name is in clear, as in the ledger
+(decision 65).
+"""
+
+import hashlib
+import hmac
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,15 +17,19 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.auth import browser_sessions
+from controlplane.auth.browser_address import SeenFrom
+from controlplane.auth.store import person_key
 from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInAttemptRow
 from controlplane.contract.bodies.access import SessionStarted
 from controlplane.contract.bodies.people import Person, Role
 from controlplane.contract.errors import Forbidden, SignInRefused
 from controlplane.db.rows import newest
+from controlplane.keys import Keyring, Place
 from controlplane.ledger import Actor
 from controlplane.ledger.actor import is_reserved
 
 LONGEST_NAME = 128
+_MARK = "hmac-sha256."
 _RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.OPERATOR, Role.ADMIN))}
 
 
@@ -51,14 +62,15 @@ def somebody_of(claims: Mapping[str, Any]) -> Somebody:
     return Somebody(str(claims["iss"]), str(claims["sub"]), name)
 
 
-def signed_in(session: Session, who: Somebody, role: Role, now: datetime) -> PersonRow:
+def signed_in(session: Session, keyring: Keyring, who: Somebody, role: Role, now: datetime) -> PersonRow:
     """The person's row, as of this sign-in. A role that was taken away counts for the sessions that are open, too; a
     greater one ends them: they were begun with less proof, and by somebody who could do less with them."""
-    row = _row_of(session, who)
+    digest = _digest(session, keyring, who)
+    row = _row_of(session, digest)
     if row is None:
         row = PersonRow(
             issuer=who.issuer,
-            subject=who.subject,
+            digest=digest,
             name=who.name,
             role=role.value,
             first_seen_at=now,
@@ -69,15 +81,19 @@ def signed_in(session: Session, who: Somebody, role: Role, now: datetime) -> Per
     row.name, row.role, row.signed_in_at = who.name, role.value, now
     session.add(row)
     session.flush()
+    assert row.id is not None
+    if row.subject is None:
+        row.subject = keyring.encrypt(session, _subject_place(row.id), who.subject)
+        session.flush()
     actor = Actor(row.name, None, row.id)
     message = f"{row.name} signed in as {role.value}"
     ledger.append(session, now, actor, "person.signed_in", f"person/{row.id}", message, role=role.value)
     return row
 
 
-def shut_out(session: Session, who: Somebody, now: datetime) -> None:
+def shut_out(session: Session, keyring: Keyring, who: Somebody, now: datetime) -> None:
     """Somebody whom no group lets in any more: what sessions there are end."""
-    row = _row_of(session, who)
+    row = _row_of(session, _digest(session, keyring, who))
     if row is None:
         return
     ended = session.execute(delete(BrowserSessionRow).where(col(BrowserSessionRow.person_id) == row.id))
@@ -86,29 +102,30 @@ def shut_out(session: Session, who: Somebody, now: datetime) -> None:
 
 
 def start_session(
-    session: Session, who: Somebody, role: Role, attempt: SignInAttemptRow, now: datetime, address: str | None
+    session: Session, who: Somebody, role: Role, attempt: SignInAttemptRow, now: datetime, seen: SeenFrom
 ) -> SessionStarted:
     """Use the attempt up and start a session. An attempt that was used before breaks the transaction
     (`IntegrityError`)."""
     session.execute(delete(SignInAttemptRow).where(col(SignInAttemptRow.expires_at) <= now))
     session.add(attempt)
     session.flush()
-    person = signed_in(session, who, role, now)
-    return browser_sessions.begin(session, now, person_id=person.id, address=address)
+    person = signed_in(session, seen.keyring, who, role, now)
+    return browser_sessions.begin(session, now, person_id=person.id, seen=seen)
 
 
-def listing(session: Session, now: datetime, *, before_id: int | None, limit: int) -> list[Person]:
-    """Newest first."""
-    return [view(session, row, now) for row in session.exec(newest(PersonRow, before_id, limit))]
+def listing(session: Session, keyring: Keyring, now: datetime, *, before_id: int | None, limit: int) -> list[Person]:
+    """Newest first. Raises `Undecryptable`."""
+    return [view(session, keyring, row, now) for row in session.exec(newest(PersonRow, before_id, limit))]
 
 
-def view(session: Session, row: PersonRow, now: datetime) -> Person:
-    assert row.id is not None
+def view(session: Session, keyring: Keyring, row: PersonRow, now: datetime) -> Person:
+    """Raises `Undecryptable`."""
+    assert row.id is not None and row.subject is not None
     return Person(
         id=row.id,
         name=row.name,
         issuer=row.issuer,
-        subject=row.subject,
+        subject=keyring.decrypt(_subject_place(row.id), row.subject),
         role=Role(row.role),
         first_seen_at=row.first_seen_at,
         signed_in_at=row.signed_in_at,
@@ -116,6 +133,15 @@ def view(session: Session, row: PersonRow, now: datetime) -> Person:
     )
 
 
-def _row_of(session: Session, who: Somebody) -> PersonRow | None:
-    query = select(PersonRow).where(PersonRow.issuer == who.issuer, PersonRow.subject == who.subject)
-    return session.exec(query).first()
+def _subject_place(person_id: int) -> Place:
+    return Place("person", "subject", person_id)
+
+
+def _digest(session: Session, keyring: Keyring, who: Somebody) -> str:
+    """What a person is found by, with the mark of its algorithm: whoever reads the database cannot try subjects."""
+    said = json.dumps([who.issuer, who.subject]).encode()
+    return _MARK + hmac.new(bytes.fromhex(person_key(session, keyring)), said, hashlib.sha256).hexdigest()
+
+
+def _row_of(session: Session, digest: str) -> PersonRow | None:
+    return session.exec(select(PersonRow).where(PersonRow.digest == digest)).first()

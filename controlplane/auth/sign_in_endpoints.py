@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 
 from controlplane.auth import browser_sessions
-from controlplane.auth.browser_address import browser_address
+from controlplane.auth.browser_address import SeenFrom, browser_address
 from controlplane.auth.guard import Holder, TokenReader
 from controlplane.auth.sign_in_parts import Sign
 from controlplane.contract.bodies.access import Scope, SessionStart, SessionStarted, SignInCode
@@ -36,8 +36,8 @@ def start_session(wanted: SessionStart, service: Sign, request: Request) -> Sess
     # Nobody without a code takes the database's write lock.
     if browser_sessions.has_code_form(wanted.code):
         with service.database.session() as session:
-            address = browser_address(request, service.voucher)
-            started = browser_sessions.start(session, wanted.code, service.clock(), address)
+            seen = SeenFrom(service.keyring, browser_address(request, service.voucher))
+            started = browser_sessions.start(session, wanted.code, service.clock(), seen)
     if started is None:
         raise Unauthenticated("this sign-in code is unknown, was used, or has expired", field="code")
     return started

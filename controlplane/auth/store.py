@@ -15,7 +15,7 @@ from controlplane.auth.view import token_view
 from controlplane.contract.bodies.access import Scope, TokenCreate, TokenCreated, TokenView
 from controlplane.contract.errors import BadRequest
 from controlplane.db.rows import existing, newest
-from controlplane.keys import Keyring, Place
+from controlplane.keys import Keyring, Place, reencryption
 from controlplane.ledger.actor import Actor, is_reserved
 
 CHUNK = 500
@@ -193,11 +193,23 @@ def note_uses(session: Session, token_ids: Iterable[int], now: datetime) -> None
 
 def workload_key(session: Session, keyring: Keyring) -> str:
     """The fleet's key for hashing prompt blocks, made at first use (hexadecimal)."""
-    place = Place("fleet_secret", "value", "workload_key")
+    return _key_of_the_fleet(session, keyring, "workload_key", 16)
+
+
+def person_key(session: Session, keyring: Keyring) -> str:
+    """The key for hashing whom an issuer knows people by, made at first use (hexadecimal). Of two who sign in first, at
+    once, one waits for the other."""
+    if session.get(FleetSecretRow, "person_key") is None:
+        reencryption.locked(session)
+    return _key_of_the_fleet(session, keyring, "person_key", 32)
+
+
+def _key_of_the_fleet(session: Session, keyring: Keyring, name: str, size: int) -> str:
+    place = Place("fleet_secret", "value", name)
     row = session.get(FleetSecretRow, place.row)
     if row is not None:
         return keyring.decrypt(place, row.value)
-    key = secrets.token_hex(16)
+    key = secrets.token_hex(size)
     session.add(FleetSecretRow(name=str(place.row), value=keyring.encrypt(session, place, key)))
     session.flush()
     return key

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlmodel import JSON, Column, Field, SQLModel, UniqueConstraint
+from sqlmodel import JSON, Column, Field, SQLModel
 
 from controlplane.db.column_types import UtcDateTime
 from controlplane.keys.tables import EncryptedText
@@ -49,15 +49,18 @@ class SignInCodeRow(SQLModel, table=True):
 
 
 class PersonRow(SQLModel, table=True):
-    """Somebody whom the issuer has named: known by its address and subject, which never change; the rest is as of the
-    last sign-in."""
+    """Somebody whom the issuer has named: known by its address and subject, which never change, and found by a keyed
+    hash of both; the rest is as of the last sign-in."""
 
     __tablename__ = "person"
-    __table_args__ = (UniqueConstraint("issuer", "subject"), {"sqlite_autoincrement": True})
+    __table_args__ = {"sqlite_autoincrement": True}
 
     id: int | None = Field(default=None, primary_key=True)
     issuer: str
-    subject: str
+    subject: str | None = Field(
+        default=None, sa_column=Column(EncryptedText, nullable=True)
+    )  # Null until it has an id.
+    digest: str = Field(unique=True, index=True)
     name: str
     role: str
     first_seen_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
@@ -82,13 +85,14 @@ class BrowserSessionRow(SQLModel, table=True):
     digest: str = Field(unique=True, index=True)
     token_id: int | None = Field(default=None, foreign_key="token.id")
     person_id: int | None = Field(default=None, foreign_key="person.id", index=True)
-    address: str | None = None
+    address: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
     started_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     used_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
 
 
 class FleetSecretRow(SQLModel, table=True):
-    """A secret shared with enrolled agents (the key that hashes prompt blocks), encrypted."""
+    """A key of the whole fleet, encrypted: the one that hashes prompt blocks, which enrolled agents share, and the one
+    that hashes who people are."""
 
     __tablename__ = "fleet_secret"
 

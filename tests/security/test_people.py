@@ -16,6 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import known_people
+from controlplane.auth.browser_address import SeenFrom
 from controlplane.auth.tables import SignInAttemptRow
 from controlplane.client.named_proxy import authorities
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER, Role
@@ -601,8 +602,9 @@ def test_the_document_says_who_may_do_what(http: TestClient, attacked: Attacked)
     for role in Role:
         who = known_people.Somebody("https://issuer.example", role.value, f"{role.value}@example.com")
         row = SignInAttemptRow(digest=role.value, expires_at=now)
+        keyring = attacked.service.keyring
         with attacked.service.database.session() as session:
-            started = known_people.start_session(session, who, role, row, now, None)
+            started = known_people.start_session(session, who, role, row, now, SeenFrom(keyring, None))
         held.append({"Authorization": f"Bearer {started.secret}"})
     held += [made(http, attacked, scope=scope) for scope in ("read", "operate", "admin", "agent", "enrol", "post")]
     for deed, (method, path, body) in DEEDS.items():

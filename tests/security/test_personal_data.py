@@ -1,18 +1,25 @@
 """What is kept of a person is given out to that person and to admins, and removed on demand."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
+from controlplane.app import lost_secrets
 from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
+from controlplane.app.tables import all_tables
 from controlplane.auth import browser_sessions, known_people
+from controlplane.auth.browser_address import SeenFrom
 from controlplane.auth.known_people import Somebody
+from controlplane.auth.tables import PersonRow
 from controlplane.contract.bodies.people import Role
 from controlplane.contract.clock import utc_now
+from controlplane.keys import Keyring, reencryption
 from controlplane.ledger.inspection import verify
 
 
@@ -25,11 +32,13 @@ def http(tmp_path: Path) -> Iterator[TestClient]:
 
 def signed_in(http: TestClient, name: str, subject: str = "") -> tuple[int, dict[str, str]]:
     """The person's number, and the headers of a new session."""
-    with Service.of(http.app).database.session() as session:  # type: ignore[arg-type]
+    service = Service.of(http.app)  # type: ignore[arg-type]
+    with service.database.session() as session:
         who = Somebody("https://issuer.example", subject or name, name)
-        row = known_people.signed_in(session, who, Role.OPERATOR, utc_now())
+        row = known_people.signed_in(session, service.keyring, who, Role.OPERATOR, utc_now())
         assert row.id is not None
-        secret = browser_sessions.begin(session, utc_now(), person_id=row.id, address="10.0.0.9").secret
+        seen = SeenFrom(service.keyring, "10.0.0.9")
+        secret = browser_sessions.begin(session, utc_now(), person_id=row.id, seen=seen).secret
         return row.id, {"Authorization": f"Bearer {secret}"}
 
 
@@ -94,3 +103,51 @@ def test_who_is_forgotten_is_gone_but_for_the_ledger(http: TestClient) -> None:
     assert "ada" not in told[1]["message"]
     assert verify(Service.of(http.app).database)[1] is None  # type: ignore[arg-type]
     assert signed_in(http, "ada@example.com")[0] > other, "a new number: the ledger has the one before"
+
+
+GUESSES = [b"subject-8261", b'["https://issuer.example", "subject-8261"]']
+
+
+def test_whom_the_issuer_knows_and_where_browsers_are_is_in_no_file_in_clear(http: TestClient, tmp_path: Path) -> None:
+    number, ada = signed_in(http, "ada@example.com", "subject-8261")
+    again, _ = signed_in(http, "ada@new.example", "subject-8261")
+    other, _ = signed_in(http, "ada@example.com", "subject-8262")
+    assert (again == number, other == number) == (True, False)
+    told = everything(http, number, ada)
+    assert told["person"]["subject"] == "subject-8261"
+    assert {one["address"] for one in told["sessions"]} == {"10.0.0.9"}
+    service = Service.of(http.app)  # type: ignore[arg-type]
+    with service.database.read_session() as session:
+        # By no plain hash of it either, which whoever guesses a subject could make.
+        digests = {row.digest for row in session.exec(select(PersonRow))}
+    assert not digests & {"hmac-sha256." + hashlib.sha256(text).hexdigest() for text in GUESSES}
+    for path in tmp_path.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert b"subject-826" not in content and b"10.0.0.9" not in content, path
+
+
+def test_a_rotation_encrypts_people_and_sessions_anew_and_they_are_the_same(http: TestClient) -> None:
+    number, ada = signed_in(http, "ada@example.com", "subject-8261")
+    before = everything(http, number, ada)
+    service = Service.of(http.app)  # type: ignore[arg-type]
+    key, count = reencryption.rotate(service.database, service.keyring, all_tables(), utc_now())
+    assert count >= 3  # The subject, the address, and the key of the hash.
+    assert reencryption.drop_others(service.database, service.keyring, all_tables(), key)
+    after = everything(http, number, ada)
+    assert (after["person"], after["sessions"][0]["address"]) == (before["person"], "10.0.0.9")
+    assert signed_in(http, "ada@example.com", "subject-8261")[0] == number
+
+
+def test_where_the_keys_are_lost_people_are_named_and_removed(http: TestClient, tmp_path: Path) -> None:
+    number, ada = signed_in(http, "ada@example.com", "subject-8261")
+    service, lost = Service.of(http.app), Keyring(tmp_path / "another.key")  # type: ignore[arg-type]
+    named = lost_secrets.forget(service.database, lost, utc_now(), only_name=True)
+    assert "person 1: at the next sign-in somebody new" in named
+    assert "person_key: whoever signs in from now on is somebody new" in named
+    assert any(one.startswith("session ") for one in named)
+    assert everything(http, number, ada)["person"]["subject"] == "subject-8261", "it was only named"
+    assert lost_secrets.forget(service.database, lost, utc_now(), only_name=False) == named
+    assert http.get("/api/v1/people/1/data", headers=ada).status_code == 401
+    with service.database.session() as session:
+        who = Somebody("https://issuer.example", "subject-8261", "ada@example.com")
+        assert known_people.signed_in(session, lost, who, Role.VIEWER, utc_now()).id != number

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from controlplane.auth import known_people
-from controlplane.auth.browser_address import browser_address
+from controlplane.auth.browser_address import SeenFrom, browser_address
 from controlplane.auth.oidc.group_roles import groups_in
 from controlplane.auth.oidc.issuer import Issuer
 from controlplane.auth.oidc.sign_in_attempt import Attempt
@@ -78,7 +78,7 @@ def _finished(service: SignInParts, issuer: Issuer, wanted: SignInFinish, addres
     if role is None:
         logger.warning("%r has proven who he is, and is in no group that counts: %r", who.name, groups[:20])
         with service.database.session() as session:
-            known_people.shut_out(session, who, now)
+            known_people.shut_out(session, service.keyring, who, now)
         raise Forbidden(
             f"{who.name} is in no group that may use this service. Groups that count are {roles.told()}",
             field=issuer.registration.groups_claim,
@@ -94,7 +94,7 @@ def _finished(service: SignInParts, issuer: Issuer, wanted: SignInFinish, addres
     row = SignInAttemptRow(digest=used, expires_at=attempt.expires_at)
     try:
         with service.database.session() as session:
-            return known_people.start_session(session, who, role, row, now, address)
+            return known_people.start_session(session, who, role, row, now, SeenFrom(service.keyring, address))
     except IntegrityError as error:
         raise _replayed() from error
 

@@ -18,6 +18,7 @@ from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.people import PersonalData
 from controlplane.contract.errors import NotFound
 from controlplane.db.rows import existing
+from controlplane.keys import Keyring
 from controlplane.ledger.find_entries import of_person
 
 
@@ -27,14 +28,17 @@ def check_may_see(principal: Principal, person_id: int) -> None:
         raise NotFound(f"no person {person_id}", field="person_id")
 
 
-def data_of(session: Session, person_id: int, now: datetime, *, before_id: int | None, limit: int) -> PersonalData:
-    """With the newest `limit` of the ledger's entries, or of those before `before_id`. Raises `NotFound`."""
+def data_of(
+    session: Session, keyring: Keyring, person_id: int, now: datetime, *, before_id: int | None, limit: int
+) -> PersonalData:
+    """With the newest `limit` of the ledger's entries, or of those before `before_id`. Raises `NotFound`,
+    `Undecryptable`."""
     row = existing(session, PersonRow, person_id, "person", field="person_id")
     own = Principal(row.name, Scope.READ, None, person_id=person_id)
     entries = of_person(session, person_id, row.name, before_id=before_id, limit=limit)
     return PersonalData(
-        person=known_people.view(session, row, now),
-        sessions=browser_sessions.listing(session, now, before_id=None, limit=1_000, of=own, asks=None),
+        person=known_people.view(session, keyring, row, now),
+        sessions=browser_sessions.listing(session, keyring, now, before_id=None, limit=1_000, of=own, asks=None),
         entries=entries.items,
         next=entries.next,
     )

@@ -117,7 +117,7 @@ def test_many_sessions_are_looked_up_at_once_each_with_what_it_may_do_now(databa
     mine, ended, left = started(database, operates), started(database, revoked), started(database, idle)
     with database.session() as session:
         person = PersonRow(
-            issuer="i", subject="s", name="ann", role=Role.ADMIN.value, first_seen_at=NOW, signed_in_at=NOW
+            issuer="i", digest="d", name="ann", role=Role.ADMIN.value, first_seen_at=NOW, signed_in_at=NOW
         )
         session.add(person)
         session.flush()

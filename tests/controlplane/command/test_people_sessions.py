@@ -41,11 +41,12 @@ def test_sessions_are_listed_and_ended(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_person_is_exported_and_forgotten(tmp_path: Path) -> None:
     with service(tmp_path / "data") as running:
         to = ["--server", running.url, "--token", running.token]
-        database = Database(ServiceSettings(data_dir=tmp_path / "data").url)
+        settings = ServiceSettings(data_dir=tmp_path / "data")
+        database, keyring = Database(settings.url), settings.keyring
         with database.session() as session:
             who = Somebody("https://issuer.example", "u1", "ada@example.com")
             for _ in range(150):  # More than a page of the ledger.
-                known_people.signed_in(session, who, Role.VIEWER, utc_now())
+                known_people.signed_in(session, keyring, who, Role.VIEWER, utc_now())
         database.close()
         exported = runner.invoke(app, ["people", "export", "1", *to])
         assert exported.exit_code == 0, exported.output

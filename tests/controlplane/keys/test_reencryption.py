@@ -40,10 +40,12 @@ def urls(database: Database, keyring: Keyring) -> list[str]:
 def test_the_columns_of_secrets_are_known() -> None:
     names = [f"{column.table.name}.{column.name}" for column in encrypted_columns(all_tables())]
     assert sorted(names) == [
+        "browser_session.address",
         "destination.callback_secret",
         "destination.secret",
         "destination.url",
         "fleet_secret.value",
+        "person.subject",
         "rollout_hook.secret",
         "rollout_hook.url",
     ]

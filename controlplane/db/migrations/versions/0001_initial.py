@@ -712,15 +712,16 @@ def upgrade() -> None:
         "person",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("issuer", sa.String(), nullable=False),
-        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=True),
+        sa.Column("digest", sa.String(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("role", sa.String(), nullable=False),
         sa.Column("first_seen_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("signed_in_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("issuer", "subject"),
         sqlite_autoincrement=True,
     )
+    op.create_index(op.f("ix_person_digest"), "person", ["digest"], unique=True)
     op.create_table(
         "sign_in_attempt",
         sa.Column("digest", sa.String(), nullable=False),
@@ -884,6 +885,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_browser_session_digest"), table_name="browser_session")
     op.drop_table("browser_session")
     op.drop_table("sign_in_attempt")
+    op.drop_index(op.f("ix_person_digest"), table_name="person")
     op.drop_table("person")
     op.drop_table("sign_in_code")
     op.drop_table("enrolment_rules")

@@ -177,10 +177,11 @@ def test_who_may_not_sign_in_any_more_and_whose_session_was_ended_is_told(
     by_mail(world, mail)
     world.add("notices", DestinationKind.WEBHOOK, receiver.url, NOTICES)
     who = known_people.Somebody("https://issuer.example", "u1", "ada@example.com")
+    keyring = keyring_of(world.database)
     with world.database.session() as session:
-        person = known_people.signed_in(session, who, Role.ADMIN, NOW)
+        person = known_people.signed_in(session, keyring, who, Role.ADMIN, NOW)
         ledger.append(session, NOW, "eve", "session.ended", f"person/{person.id}", "session 7 of Ada was ended")
-        known_people.shut_out(session, who, NOW)
+        known_people.shut_out(session, keyring, who, NOW)
     world.at(NOW)
     assert [(one.message["Subject"], one.recipients) for one in mail.got] == [
         ("Tailwright: A session was ended", ["ada@example.com"]),

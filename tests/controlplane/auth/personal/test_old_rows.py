@@ -23,12 +23,12 @@ OLD, YOUNG = NOW - KEPT - timedelta(seconds=1), NOW - KEPT
 def person(database: Database, name: str, signed_in: datetime) -> int:
     with database.session() as session:
         row = PersonRow(
-            issuer="i", subject=name, name=name, role="viewer", first_seen_at=OLD - KEPT, signed_in_at=signed_in
+            issuer="i", digest=name, name=name, role="viewer", first_seen_at=OLD - KEPT, signed_in_at=signed_in
         )
         session.add(row)
         session.flush()
         assert row.id is not None
-        browser_sessions.begin(session, signed_in, person_id=row.id, address="10.0.0.9")
+        browser_sessions.begin(session, signed_in, person_id=row.id)
         return row.id
 
 

@@ -23,6 +23,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry.queries import feeds
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.keyrings import keyring_of
 
 
 @pytest.fixture
@@ -140,7 +141,9 @@ def test_a_stream_ends_with_the_session_or_the_token_that_listens(
         assert next(found).event == "quantiles"
         with database.session() as session:
             if how == "the session is ended":
-                (open_one,) = browser_sessions.listing(session, start, before_id=None, limit=9, of=None, asks=None)
+                (open_one,) = browser_sessions.listing(
+                    session, keyring_of(database), start, before_id=None, limit=9, of=None, asks=None
+                )
                 browser_sessions.end(session, open_one.id)
             else:
                 session.get_one(TokenRow, view.id).expires_at = start
