@@ -6,6 +6,7 @@ take each); where it does, where the load is new, or something is in alarm, the 
 A test holds the two equal.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection_measures.worlds import BUCKETS, Chunk
-from controlplane.alerts.regressions.course import Line
+from controlplane.alerts.regressions.course import Line, Wanted
 from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.regressions.learner import MATURE_REFRESH_S
+from controlplane.alerts.regressions.node_course import Grid, NodeCourse
 from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import ScoredEach
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail
+from controlplane.alerts.windows.node_levels import NodeLevels
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord
 from controlplane.contract.metrics import WINDOW_S
 
@@ -40,6 +43,7 @@ LOUD = 2.0
 def windows_of(chunk: Chunk, metric: str, meter: LoadMeter) -> list[Window]:
     """The chunk as the product reads it."""
     begin, counts = chunk.used(metric)
+    nodes = _node_levels(chunk, metric)
     tails = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
     low, high = (counts > 0).argmax(axis=-1), counts.shape[-1] - (counts[..., ::-1] > 0).argmax(axis=-1)
     found = []
@@ -52,7 +56,29 @@ def windows_of(chunk: Chunk, metric: str, meter: LoadMeter) -> list[Window]:
                 first = int(low[tick, place])
                 held[name] = Tail(begin + first, tails[tick, place, first : high[tick, place]].copy(), count)
         load = meter.push(start_s, {"n": int(arrived)}, {})
-        found.append(Window(start_s, load, {metric: held} if held else {}))
+        levels = {metric: nodes[tick]} if tick in nodes else {}
+        found.append(Window(start_s, load, {metric: held} if held else {}, levels))
+    return found
+
+
+def _node_levels(chunk: Chunk, metric: str) -> dict[int, NodeLevels]:
+    """By tick."""
+    places = chunk.places[metric]
+    if not places.size:
+        return {}
+    low, width, nodes = int(places.min()), int(np.ptp(places)) + 1, int(chunk.node.max()) + 1
+    cell = chunk.node * len(BUCKETS) + chunk.bucket
+    names = [(f"n{node}", bucket) for node in range(nodes) for bucket in BUCKETS]
+    order = np.argsort(chunk.tick, kind="stable")
+    ends = np.searchsorted(chunk.tick[order], np.arange(chunk.arrived.size + 1))
+    found = {}
+    for tick, (begin, end) in enumerate(itertools.pairwise(ends)):
+        mine = order[begin:end]
+        if mine.size:
+            flat = np.bincount(cell[mine] * width + places[mine] - low, minlength=len(names) * width)
+            counts = flat.reshape(len(names), width)
+            some = np.flatnonzero(counts.any(axis=1))
+            found[tick] = NodeLevels.of([names[place] for place in some], low, counts[some])
     return found
 
 
@@ -61,12 +87,13 @@ class Ahead:
     """A stretch of ticks from `first_s` until baselines are renewed.
 
     loud: bool[ticks], which the detector has to see itself; told: of each line of the courses, what it will be told
-    (mean and variance, float64[ticks] each).
+    (mean and variance, float64[ticks] each); nodes: of each course of nodes what it will be.
     """
 
     first_s: float
     loud: Flags
-    told: Sequence[tuple[Line, Floats, Floats]]
+    told: Sequence[tuple[Line[Wanted], Floats, Floats]]
+    nodes: Sequence[tuple[NodeCourse, Grid]]
 
 
 class Replay:
@@ -113,7 +140,7 @@ class Replay:
         window = self._history[place]
         record = next((one for since_s, one in reversed(self._records) if since_s <= window.start_s), NOTHING_KNOWN)
         self._detector.advance(window, self._history, record)
-        is_alarmed = bool(self._detector.alarmed(self._metric))
+        is_alarmed = bool(self._detector.alarmed(self._metric) or self._detector.apart(self._metric))
         if is_alarmed and not self._was_alarmed and window.start_s >= self._quiet_until_s:
             self.raised.append(window.start_s + WINDOW_S)
             self._quiet_until_s = window.start_s + REST_S
@@ -121,15 +148,16 @@ class Replay:
 
     def _pass_over(self, first: int) -> int:
         """The next window that the detector itself has to see."""
-        learners = list(self._detector.learners.values())
+        learners, watches = list(self._detector.learners.values()), list(self._detector.watches.values())
         before_s = self._history[first - 1].start_s
         is_calm = any(learner.course is not None for learner in learners) and not any(
             learner.alarmed or learner.crowded or before_s < learner.surge_until_s for learner in learners
         )
+        is_calm = is_calm and not any(watch.alarmed for watch in watches)
         if not is_calm:
             self._ahead = None
             return first
-        due_s = min(learner.built_s for learner in learners) + MATURE_REFRESH_S
+        due_s = min(one.built_s for one in (*learners, *watches)) + MATURE_REFRESH_S
         if self._ahead is None or before_s + WINDOW_S >= self._ahead.first_s + self._ahead.loud.size * WINDOW_S:
             stretch = [window for window in self._history[first:] if window.start_s < due_s]
             self._ahead = self._look_ahead(stretch) if len(stretch) > 1 else None
@@ -162,10 +190,26 @@ class Replay:
                 evidence = line.evidence(line.sums.extended(values, sampling), ends, CLEAR_HINT)
                 loud |= evidence >= threshold - LOUD
                 self.nearest = max(self.nearest, float(evidence.max()) - threshold)
+        nodes = []
+        for watch in self._detector.watches.values():
+            if watch.course is None:
+                continue
+            grid = watch.course.usual.grid([window.nodes.get(self._metric) for window in stretch])
+            values, sampling = watch.course.usual.lines(grid)
+            threshold = watch.log_threshold(self._detector.pools)
+            nodes.append((watch.course, grid))
+            for row, node in enumerate(watch.course.usual.nodes):
+                if node in watch.course.lines:
+                    line = watch.course.lines[node]
+                    ends = line.sums.ticks + 1 + np.arange(len(stretch))
+                    extended = line.sums.extended(values[row], sampling[row])
+                    evidence = line.evidence(extended, ends, CLEAR_HINT)
+                    loud |= evidence >= threshold - LOUD
+                    self.nearest = max(self.nearest, float(evidence.max()) - threshold)
         for since_s, _ in self._records:
             loud |= np.array([since_s <= window.start_s < since_s + WINDOW_S for window in stretch])
         loud[-1] = True  # Before baselines are renewed it counts what is suspected.
-        return Ahead(stretch[0].start_s, loud, told)
+        return Ahead(stretch[0].start_s, loud, told, nodes)
 
     def _skip(self, quiet: Sequence[Window], ahead: Ahead, begin: int) -> None:
         if not quiet:
@@ -173,6 +217,8 @@ class Replay:
         end = begin + len(quiet)
         for line, values, sampling in ahead.told:
             line.sums = line.sums.extended(values[begin:end], sampling[begin:end])
+        for course, grid in ahead.nodes:
+            course.extend(Grid(grid.counts[..., begin:end], grid.means[..., begin:end]))
         work = self._detector.workshop(self._history)
         for learner in self._detector.learners.values():
             if learner.course is not None:

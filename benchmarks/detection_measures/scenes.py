@@ -17,7 +17,14 @@ BUSY = Shape(
     slow=((0.03, 1200.0), (0.03, 7200.0)),
     jumps=(0.02, 7200.0),
 )
-SHAPES = {"easy": EASY, "drift": DRIFT, "busy": BUSY}
+NODES = Shape(
+    "nodes: hardware that differs by 15 %, each node with noise of a minute and drift of hours of its own",
+    5.0,
+    slow=((0.03, 7200.0),),
+    apart=((0.03, 60.0), (0.02, 1200.0), (0.03, 7200.0)),
+    hardware=0.15,
+)
+SHAPES = {"easy": EASY, "drift": DRIFT, "busy": BUSY, "nodes": NODES}
 NULLS = tuple((name, rate) for name in SHAPES for rate in (5.0, 20.0))
 """Each with its requests a second."""
 RATES = (5.0, 20.0, 100.0)

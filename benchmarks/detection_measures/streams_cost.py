@@ -29,6 +29,7 @@ def measure(source: Lap, seed: int) -> None:
         held += sum(
             tail.tail.nbytes for window in windows for tails in window.tails.values() for tail in tails.values()
         )
+        held += sum(levels.figures.nbytes for window in windows for levels in window.nodes.values())
         detector = Detector(RegressionCondition(metrics=["prefill"]))
         first = next(place for place, window in enumerate(windows) if window.start_s >= WARM_S)
         tracemalloc.start()
@@ -42,6 +43,7 @@ def measure(source: Lap, seed: int) -> None:
         spent_s += time.process_time() - began
         ticks += len(windows) - first - 1
         streams += detector.stream_count(Key("prefill", 0.95, FLEET))
+        streams += sum(len(watch.course.lines) for watch in detector.watches.values() if watch.course is not None)
     each_s = spent_s / ticks / (streams / POOLS)
     print(f"\n{STREAMS} streams each {WINDOW_S:g} s: {100.0 * each_s * STREAMS / WINDOW_S:.1f} % of a core", end=" ")
     print(f"({1e6 * each_s:.0f} us a stream and tick; {streams} streams of {POOLS} pools, {ticks // POOLS} ticks);")

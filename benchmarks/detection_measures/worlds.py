@@ -44,7 +44,7 @@ class Shape:
     """rate: requests a second at the busiest moment; util: of a node, at that moment; depth: of the daily curve.
 
     slow: (sd, time constant in s) of each slow process; jumps: (sd, mean seconds between) of lasting
-    steps, to a level drawn anew.
+    steps, to a level drawn anew; apart: as slow, of each node by itself; hardware: sd of how the nodes differ for good.
     """
 
     name: str
@@ -57,6 +57,8 @@ class Shape:
     fast_tau_s: float = 60.0
     slow: tuple[tuple[float, float], ...] = ()
     jumps: tuple[float, float] | None = None
+    apart: tuple[tuple[float, float], ...] = ()
+    hardware: float = 0.0
     fixed_tokens: int = 250
 
 
@@ -76,7 +78,7 @@ class Wander:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Ticks in order. tick, bucket: int64[requests]; places: by metric, int64[requests] on the histogram's axis.
+    """Ticks in order. tick, bucket, node: int64[requests]; places: by metric, int64[requests] on the histogram's axis.
 
     arrived: int64[ticks].
     """
@@ -84,6 +86,7 @@ class Chunk:
     start_s: float
     tick: Ints
     bucket: Ints
+    node: Ints
     places: Mapping[str, Ints]
     arrived: Ints
 
@@ -145,6 +148,10 @@ class World:
         kinds = [(shape.fast_sd, shape.fast_tau_s), *shape.slow]
         self._common = [Wander(sd, tau, self._random) for sd, tau in kinds if sd]
         self._level = 0.0
+        # Drawn beside the rest, so that worlds whose nodes are alike stay as they were.
+        beside = np.random.default_rng((*self.seed, 77))
+        self._apart = [[Wander(sd, tau, beside) for sd, tau in shape.apart] for _ in range(shape.nodes)]
+        self._hardware = shape.hardware * beside.normal(size=shape.nodes)
         self._free_s = np.zeros(shape.nodes)
         mean = float(np.minimum(self.source.prompts, 32768).mean()) + shape.fixed_tokens
         self._per_token_s = shape.util * shape.nodes / shape.rate / mean
@@ -167,6 +174,8 @@ class World:
         tick = np.minimum(((at - self.at_s) / WINDOW_S).astype(np.int64), ticks - 1)
         node = self._random.integers(self.shape.nodes, size=at.size)
         log = self._common_noise(ticks)[tick] + self.shape.sigma * self._random.normal(size=at.size)
+        if self.shape.apart or self.shape.hardware:
+            log += self._noise_apart(ticks)[node, tick]
         service = (self.shape.fixed_tokens + prompts) * self._per_token_s * np.exp(log)
         for fault in self.faults:
             service *= self._fault(fault, at, prompts, node)
@@ -177,6 +186,7 @@ class World:
             self.at_s,
             tick,
             bucket,
+            node,
             {"prefill": _places(service), "ttft": _places(service + waiting)},
             np.bincount(tick, minlength=ticks),
         )
@@ -198,6 +208,14 @@ class World:
             self._level = float(level[-1])
             total += level
         return total
+
+    def _noise_apart(self, ticks: int) -> Floats:
+        """Of each node, float64[nodes, ticks]."""
+        found = np.repeat(self._hardware[:, None], ticks, axis=1)
+        for node, kinds in enumerate(self._apart):
+            for one in kinds:
+                found[node] += one.steps(ticks)
+        return found
 
     def _fault(self, fault: Fault, at: Floats, prompts: Ints, node: Ints) -> Floats:
         hit = (at >= fault.at_s) & (prompts >= fault.least_prompt)

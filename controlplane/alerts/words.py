@@ -14,6 +14,10 @@ def reach_of_bucket(bucket: str) -> str:
     return f"prompts of {bucket} tokens"
 
 
+def reach_of_node(node: str) -> str:
+    return f"node {node}"
+
+
 def reach_of_stage(stage: str) -> str:
     return f"stage {stage}"
 

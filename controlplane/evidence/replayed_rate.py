@@ -37,6 +37,15 @@ class ReplayedRate:
     expected: float | None
     bound: float | None
 
+    @property
+    def in_words(self) -> str:
+        """What was counted, and, where nothing was, what the tail promises; said as what it is."""
+        told = f"; replayed over {self.span_s / 3600:.1f} h of it, this line would have alarmed {self.alarms} times"
+        told += f", which bounds it at {self.counted_bound:.0f} a week (95 %)"
+        if self.bound is None:
+            return told
+        return f"{told}; extrapolated from how its highest evidence falls off, {self.bound:.2g} a week at most (95 %)"
+
 
 def replayed_rate(log_evidence: Floats, tick_s: float, log_threshold: float) -> ReplayedRate:
     """log_evidence: float64[ticks], not empty, what it came to after each tick."""

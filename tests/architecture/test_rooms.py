@@ -31,6 +31,7 @@ FACES = {
         "engine_versions",
         "finding",
         "kind",
+        "node_apart",
         "pool_loads",
         "regression",
         "regression_findings",

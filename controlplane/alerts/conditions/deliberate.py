@@ -5,6 +5,7 @@
 - One that was rolled back leaves a span that teaches nothing; so does one that a later rollout took back, and that
   later one moves nothing: what served before serves again.
 - One that nobody judged (an emergency) changes nothing.
+- While any goes on wave by wave the pool's nodes cannot be compared with each other.
 """
 
 import math
@@ -44,6 +45,13 @@ class _Rollout:
         return self.first_s(RolloutPhase.CANARY.value, RolloutPhase.PROMOTING.value, RolloutPhase.PROMOTED.value)
 
     @property
+    def changing(self) -> Span | None:
+        """While nodes of one pool run two configurations, canaries aside."""
+        begun_s = self.first_s(RolloutPhase.PROMOTING.value)
+        done_s = self.first_s(RolloutPhase.PROMOTED.value, *_BACK)
+        return None if begun_s is None else (begun_s, math.inf if done_s is None else done_s)
+
+    @property
     def is_accepted(self) -> bool:
         return self.evidence.get("verdict") in ACCEPTED
 
@@ -70,6 +78,7 @@ class Deliberate:
     taken_back: list[Span] = field(default_factory=list)
     moves: dict[str, list[Move]] = field(default_factory=dict)
     on_trial: frozenset[str] = frozenset()
+    changing: list[Span] = field(default_factory=list)
 
 
 def changes_of(entries: Iterable[LedgerEntry], metrics: Sequence[str]) -> dict[str, Deliberate]:
@@ -102,6 +111,8 @@ def changes_of(entries: Iterable[LedgerEntry], metrics: Sequence[str]) -> dict[s
 def _take(rollout: _Rollout, begun_s: float, pool: Deliberate, standing: dict[str, list[_Rollout]]) -> None:
     """Sort one rollout in: on trial, gone back, taking the last one back, or standing."""
     kept = standing.setdefault(rollout.pool or "", [])
+    if rollout.changing is not None:
+        pool.changing.append(rollout.changing)
     if rollout.goes_back:
         pool.taken_back.append((begun_s, rollout.first_s(*_BACK) or math.inf))
     elif rollout.is_judging:

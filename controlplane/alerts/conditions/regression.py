@@ -1,6 +1,7 @@
 """Regressions: requests slower than their own past at a load like today's (see `detector`), on one pool."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,7 +34,7 @@ from controlplane.alerts.windows.history import History, merged
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord, Span
 from controlplane.alerts.windows.pool_totals import PoolTotals
 from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, WINDOW_S
 
@@ -106,7 +107,10 @@ class Regression(Kind[RegressionCondition]):
         watched = self._watched_by(job)
         detector = self._detector(job, watched)
         span_s = job.since(end).timestamp(), end.timestamp()
-        found = judge_regression(detector, history, job.pool, *span_s, self._record(job.pool), job.is_firing)
+        record = self._record(job.pool)
+        serving = [node for node in seen.by_pool.get(job.pool, []) if node.role is NodeRole.SERVING]
+        record = replace(record, on_trial=record.on_trial | unlike_the_rest(serving))
+        found = judge_regression(detector, history, job.pool, *span_s, record, job.is_firing)
         found = [self._told(job, finding, watched, history) for finding in found]
         found += unwatched(job, watched, end)
         self._detectors[job.rule.id, job.pool] = (job.version, end, detector)
@@ -168,6 +172,13 @@ class Regression(Kind[RegressionCondition]):
         return kept if kept and len(kept) < len(nodes) else None
 
 
+def unlike_the_rest(nodes: Sequence[NodeView]) -> frozenset[str]:
+    """Nodes that are to run another revision than most; all, where no revision is most nodes'."""
+    usual, count = Counter(node.desired_revision for node in nodes).most_common(1)[0] if nodes else (None, 0)
+    has_most = 2 * count > len(nodes)
+    return frozenset(node.node for node in nodes if not has_most or node.desired_revision != usual)
+
+
 def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[str, PoolRecord]:
     """What alerts and rollouts say of each pool's past."""
     past = select(AlertRow).where(
@@ -185,5 +196,5 @@ def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[
     for pool in {*alerts, *changes, *versions}:
         one, newer = changes.get(pool, Deliberate()), versions.get(pool, [])
         moves = {name: sorted([*one.moves.get(name, ()), *newer], key=lambda move: move.at_s) for name in metrics}
-        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), moves, one.on_trial)
+        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), moves, one.on_trial, tuple(one.changing))
     return found

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.node_apart import node_finding
 from controlplane.alerts.regressions.baseline import FLEET, Baseline, threshold_s
 from controlplane.alerts.regressions.covered import is_covered
 from controlplane.alerts.regressions.detector import Detector, Key
 from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
-from controlplane.alerts.words import accuracy, percentile, reach_of_bucket
+from controlplane.alerts.words import accuracy, percentile, reach_of_bucket, reach_of_node
 from controlplane.contract.metrics import E2E, WINDOW_S
-from controlplane.evidence.replayed_rate import ReplayedRate
 
 SHORT_BASELINE_S = 7200.0
 
@@ -38,7 +38,9 @@ def judge_regression(
     windows = [window for window in history.windows if since_s <= window.start_s < end_s]
     for window in windows:
         detector.advance(window, history.windows, record)
-        alarmed = [metric for metric in detector.condition.metrics if detector.alarmed(metric)]
+        alarmed = [
+            metric for metric in detector.condition.metrics if detector.alarmed(metric) or detector.apart(metric)
+        ]
         for metric in detector.condition.metrics:
             labels = regression_labels(pool, metric)
             covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window)
@@ -71,12 +73,14 @@ def _finding(
             return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "engine_version": engine})
         why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric.upper()}"
         return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "rollout_id": accepted})
-    keys = detector.alarmed(metric)
-    if not keys:
+    keys, apart = detector.alarmed(metric), detector.apart(metric)
+    if not keys and not apart:
         return Finding(labels, at, Reading.CLEAR)
     if covered:
         return Finding(labels, at, Reading.HOLD)
-    # The fleet's stream speaks before a prompt bucket's, and the higher quantile before the lower.
+    if not keys:
+        return Finding(labels, at, Reading.BREACH) if told else node_finding(detector, labels, at, alarmed)
+    # The fleet's stream speaks before a prompt bucket's, that before a node's; the higher quantile before the lower.
     key = min(keys, key=lambda name: (name.bucket != FLEET, -name.q))
     baseline = detector.baseline(key)
     if told or baseline is None:
@@ -106,6 +110,7 @@ def _finding(
         evidence={
             "q": key.q,
             "prompt_bucket": only,
+            "nodes_apart": apart,
             "also_slower": [name for name in alarmed if name != metric],
             "onset": instant(onset_s).isoformat(),
             "load_per_node": round(window.load, 3),
@@ -172,19 +177,9 @@ def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
         "statement": (
             f"designed for one false alarm in {every_s / 86400:.3g} days over {streams} streams, "
             f"as far as the baseline shows the usual noise (it is {length} long{honest})"
-            f"{'' if replayed is None else _replayed_in_words(replayed)}"
+            f"{'' if replayed is None else replayed.in_words}"
         ),
     }
-
-
-def _replayed_in_words(found: ReplayedRate) -> str:
-    """What was counted, and, where nothing was, what the tail promises; said as what it is."""
-    hours = found.span_s / 3600
-    told = f"; replayed over {hours:.1f} h of it, this line would have alarmed {found.alarms} times"
-    told += f", which bounds it at {found.counted_bound:.0f} a week (95 %)"
-    if found.bound is None:
-        return told
-    return f"{told}; extrapolated from how its highest evidence falls off, {found.bound:.2g} a week at most (95 %)"
 
 
 def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:
@@ -203,11 +198,18 @@ def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:
 
 
 def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
-    """The prompt buckets of a metric that have this part of an alarm's evidence, in words.
+    """The prompt buckets and nodes of a metric that have this part of an alarm's evidence, in words.
 
     Another metric in alarm is told by an alert of its own, or by those of its parts.
     """
-    return frozenset(
+    watch = detector.watches.get(metric)
+    nodes = frozenset[str]()
+    if watch is not None:
+        wanted = part * watch.log_threshold(detector.pools)
+        nodes = frozenset(
+            reach_of_node(node) for node, one in watch.streams.items() if one.alarmed or one.log_gain >= wanted
+        )
+    return nodes | frozenset(
         reach_of_bucket(bucket)
         for (of, bucket), learner in detector.learners.items()
         if of == metric and bucket not in (FLEET, "")

@@ -27,7 +27,7 @@ from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.bodies.alerts import AlertState, Diagnosis
-from controlplane.contract.metrics import E2E, NODE, TTFT
+from controlplane.contract.metrics import E2E, NODE, PROMPT_BUCKET, TTFT
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 120.0
 """A diagnosis of an open alert is of so much of it: what it is like now, not on the average of hours."""
+PARTS = (PROMPT_BUCKET.label, NODE.label)
+"""What a story may be about alone, as its evidence says."""
 PENDING = "seen"
 """Where a job's state keeps what its open alerts have not been told of yet, by fingerprint."""
 
@@ -145,13 +147,13 @@ class Storyteller:
         if before_s is None:
             found = self._telemetry.histograms(Question(story.metric, before, where=where))
             before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
-        bucket = story.evidence.get("prompt_bucket")
-        parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
+        only = {label: value for label in PARTS if (value := story.evidence.get(label)) is not None}
+        parts_where = {**where, **only}
         measured = context.measured(self._telemetry, parts_where, story.metric, before, during)
         around = context.surroundings(self._telemetry, where, story.metric, before, during)
-        # Where one bucket of prompts is slower, that shows beside the others.
+        # Where one bucket of prompts or one node is slower, that shows beside the others.
         read = read_shift(self._telemetry, where, story.metric, story.q, before, during)
-        if bucket is not None and not read.has_grown:
+        if only and not read.has_grown:
             read = read_shift(self._telemetry, parts_where, story.metric, story.q, before, during)
         with self._database.read_session() as session:
             around = context.with_records(session, around, onset, now)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.words import percentile
+from controlplane.alerts.words import percentile, reach_of_node
 from controlplane.contract.bodies.alerts import UpdateKind
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
@@ -146,7 +146,7 @@ def reach_of_nodes(by_node: Mapping[str, Sketch], limit_s: float | None, q: floa
         return frozenset()
     edge = axis_position(GREW_EDGE * limit_s)
     return frozenset(
-        f"node {node}"
+        reach_of_node(node)
         for node, sketch in by_node.items()
         if node and sketch.count and tail_bound(sketch.above(edge), sketch.count, 1.0 - q) <= chance
     )

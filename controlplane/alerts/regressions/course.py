@@ -9,7 +9,7 @@ asked of it anew at each tick (`shift_scan`). Nothing is remembered but the seri
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,12 +85,11 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a line is: rises, tolerated: of the mean score; weights: of the rises; by_factor: the mean score after each
-    of `FACTORS`, of a line by place."""
+class Sought:
+    """What a line looks for. rises, tolerated: of its values; weights: of the rises; drift: what is supposed of hours;
+    by_factor: the value after each of `FACTORS`, of a line that tells a factor."""
 
     name: str
-    mean: MeanScore
     rises: Sequence[float]
     weights: Sequence[float]
     tolerated: float
@@ -98,11 +97,21 @@ class Wanted:
     by_factor: Sequence[float] = ()
 
 
-@dataclass
-class Line:
-    """One series of mean scores. usual: how many of its ticks it was learnt from."""
+@dataclass(frozen=True)
+class Wanted(Sought):
+    """A line of mean scores, and which."""
 
-    wanted: Wanted
+    mean: MeanScore = field(default_factory=MeanScore)
+
+
+S = TypeVar("S", bound=Sought)
+
+
+@dataclass
+class Line(Generic[S]):
+    """One series of values. usual: how many of its ticks it was learnt from."""
+
+    wanted: S
     usual: int
     scan: Scan
     sums: Sums
@@ -159,7 +168,7 @@ class Course:
 
     start_s: float
     width_s: float
-    lines: dict[str, Line]
+    lines: dict[str, Line[Wanted]]
     yardstick: Yardstick = field(repr=False)
 
     def take(self, window: Window, *, judged: bool = True) -> None:
@@ -228,7 +237,7 @@ def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool])
     for wanted in _wanted(past.yardstick.usual, bucket):
         values, sampling = wanted.mean.of_each(scored, ticks)
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
-            lines[wanted.name] = _line(wanted, values, sampling, usual, span_s)
+            lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s)
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
 
 
@@ -238,7 +247,8 @@ def _on_ticks(one: ScoredEach, places: Ints, kept: Flags, ticks: int) -> ScoredE
     return ScoredEach(*found)
 
 
-def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line:
+def line_of(wanted: S, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line[S]:
+    """The line of a series, float64[ticks]; its first `usual` ticks, over so many seconds, tell how it wanders."""
     slow = wanted.drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
@@ -265,12 +275,13 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
     by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
     # What drifts by so much moves the mean score as a small rise does, in proportion.
     drift = FLOOR_FACTOR / 0.1 * after(_by_place, Change(1.1))
-    found = [Wanted(PLACE, MeanScore(only), rises, RISE_WEIGHTS, tolerated, drift, by_factor)]
+    found = [Wanted(PLACE, rises, RISE_WEIGHTS, tolerated, drift, by_factor, MeanScore(only))]
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
-        found.append(Wanted(TAIL, MeanScore(by_tail=True), tails, TAIL_WEIGHTS, no_tail, FLOOR_FACTOR / 0.1 * tails[0]))
+        drift = FLOOR_FACTOR / 0.1 * tails[0]
+        found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, mean=MeanScore(by_tail=True)))
     elif usual[only].share <= MOST_SHARE:
-        found.append(Wanted(APART, MeanScore(only, apart=True), rises, RISE_WEIGHTS, tolerated, drift, by_factor))
+        found.append(Wanted(APART, rises, RISE_WEIGHTS, tolerated, drift, by_factor, MeanScore(only, apart=True)))
     return found
 
 

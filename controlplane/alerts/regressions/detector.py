@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from controlplane.alerts.regressions.baseline import FLEET, Baseline, build_each
 from controlplane.alerts.regressions.course import Course, Past, course
 from controlplane.alerts.regressions.learner import MIDDLE, Learner, within
+from controlplane.alerts.regressions.node_watch import NodeWatch
 from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.moved_windows import moved
+from controlplane.alerts.windows.node_levels import BY_NODE
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.evidence.e_detector import Stream
@@ -51,11 +53,13 @@ class Key(NamedTuple):
 
 @dataclass
 class Detector:
-    """Judges windows in order. `learners` by metric and prompt bucket hold the whole memory of the evidence."""
+    """Judges windows in order. `learners` by metric and prompt bucket, and `watches` by metric of its nodes, hold the
+    whole memory of the evidence."""
 
     condition: RegressionCondition
     pools: int = 1
     learners: dict[tuple[str, str], Learner] = field(default_factory=dict)
+    watches: dict[str, NodeWatch] = field(default_factory=dict)
     last_start_s: float = -math.inf
     accepted: dict[str, int] = field(default_factory=dict)
     """Metrics whose alarm the last window ended because a rollout was accepted, with the rollout."""
@@ -65,11 +69,14 @@ class Detector:
     def __post_init__(self) -> None:
         for metric in self.condition.metrics:
             self._learner(metric, FLEET)
+            if metric in BY_NODE:
+                self.watches[metric] = NodeWatch(metric, self.condition)
 
     def state(self) -> dict[str, Any]:
         return {
             "form": FORM,
             "learners": [[*key, learner.dump()] for key, learner in sorted(self.learners.items())],
+            "nodes": {metric: watch.dump() for metric, watch in self.watches.items()},
             "last_start_s": self.last_start_s if math.isfinite(self.last_start_s) else None,
         }
 
@@ -79,6 +86,9 @@ class Detector:
         for metric, bucket, stored in state.get("learners", []):
             if metric in self.condition.metrics:
                 self._learner(metric, bucket).load(stored)
+        for metric, stored in state.get("nodes", {}).items():
+            if metric in self.watches:
+                self.watches[metric].load(stored)
         for text, stream in state.get("streams", {}).items():  # As it was before streams learned by themselves.
             key = Key.of(text)
             self._learner(key.metric, key.bucket).streams[key.q] = Stream.load(stream)
@@ -111,12 +121,19 @@ class Detector:
         ]
         return sorted(keys, key=lambda key: (-self.stream(key).slow_above, key))
 
+    def apart(self, metric: str) -> list[str]:
+        """The nodes that are in alarm for a metric, strongest evidence first."""
+        watch = self.watches.get(metric)
+        return [] if watch is None else watch.alarmed
+
     def advance(self, window: Window, history: Sequence[Window], record: PoolRecord = NOTHING_KNOWN) -> None:
         """Judge one window. `history`: windows in order, `window` among or after them."""
         at_s = window.start_s
         if at_s - self.last_start_s > QUIET_S:
             for learner in self.learners.values():
                 learner.forget(at_s)
+            for watch in self.watches.values():
+                watch.forget(at_s)
         self.last_start_s = at_s
         for metric in self.condition.metrics:
             for bucket in window.tails.get(metric, {}):
@@ -128,6 +145,8 @@ class Detector:
             for rollout_id in learner.take_record(record, at_s):
                 self.accepted[learner.metric] = rollout_id
             learner.judge(window, history, self.pools, work.build, work.survey)
+        for watch in self.watches.values():
+            watch.judge(window, history, record, self.pools)
         self.moved += [
             (metric, move)
             for metric, before in known.items()

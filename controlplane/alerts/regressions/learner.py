@@ -38,6 +38,8 @@ SURGE_MARGIN_BUCKETS = round(math.log2(3.0) * 2**SCALE)
 MIDDLE = 0.5
 """Where exceedances are counted besides the rule's quantiles: requests of one bucket differ so much that all may be
 twice as slow before many pass the edge of the slowest twentieth of a young baseline; that of half of them tells."""
+FLEET_PART, BUCKETS_PART = 0.5, 0.4
+"""Of the promise, for all requests together and for the prompt buckets; the rest is for nodes (`node_watch`)."""
 YOUNG_SHARE = 1 / 2
 """A metric with this part of the wanted requests is judged for gross growth already: see `Learner._begin`."""
 
@@ -93,11 +95,11 @@ class Learner:
     def log_threshold(self, pools: int) -> float:
         """ln(A + 1), A = wanted ticks between false alarms over this stream's part of them.
 
-        Half of what is promised is spent on all requests together, the other half on the prompt buckets.
+        Half of what is promised is spent on all requests together, most of the other half on the prompt buckets.
         """
-        halves = 2 * (1 if self.bucket == FLEET else self._buckets) if self._buckets else 1
+        share = FLEET_PART if self.bucket == FLEET else BUCKETS_PART / max(1, self._buckets)
         apart = max(1, pools * len(self.condition.metrics) * self._watches)
-        return math.log1p(self.condition.false_alarm_every_s / WINDOW_S * apart * halves)
+        return math.log1p(self.condition.false_alarm_every_s / WINDOW_S * apart / (share if self._buckets else 1.0))
 
     def stream_count(self, pools: int) -> int:
         """Over all pools, metrics and quantiles of the rule, supposing that all have as many prompt buckets as this."""

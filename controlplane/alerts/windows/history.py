@@ -10,6 +10,7 @@ import numpy as np
 
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import NOTHING, Material, Tail, filled, instant, read
+from controlplane.alerts.windows.node_levels import NodeLevels
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.evidence.sketch import Sketch
@@ -23,11 +24,13 @@ READ_AHEAD_S = 300.0
 
 @dataclass(frozen=True)
 class Window:
-    """`WINDOW_S` of one pool. `tails`: metric (short name) to prompt bucket to histogram; absent where no data."""
+    """`WINDOW_S` of one pool. `tails`: metric (short name) to prompt bucket to histogram; `nodes`: metric to what its
+    nodes are compared by. Absent where no data."""
 
     start_s: float
     load: float  # Requests per second and node, smoothed.
     tails: Mapping[str, Mapping[str, Tail]]
+    nodes: Mapping[str, NodeLevels] = field(default_factory=dict)
 
 
 def merged(windows: Sequence[Window], metric: str, bucket: str | None = None) -> Sketch:
@@ -83,7 +86,7 @@ class History:
             at = self.end_s + step * WINDOW_S
             load = self._meter.push(at, material.finished.get(at, {}), material.in_flight.get(at, {}))
             if at in material.tails:
-                self.windows.append(Window(at, load, material.tails[at]))
+                self.windows.append(Window(at, load, material.tails[at], material.nodes.get(at, {})))
         self.end_s = stop_s
 
     def forget_before(self, start_s: float) -> None:

@@ -4,19 +4,34 @@ Guarantee: a pool's material is the same whether it was read by itself or with o
 exact.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.alerts.windows.node_levels import BY_NODE, FEWEST_NODES, MOST_NODES, NodeLevels
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.contract.metrics import E2E, NODE, POOL, PROMPT_BUCKET, REQUESTS, RUNNING, TTFT, WAITING, WINDOW_S
+from controlplane.contract.metrics import (
+    E2E,
+    NODE,
+    POOL,
+    PROMPT_BUCKET,
+    PROMPT_BUCKETS,
+    REQUESTS,
+    RUNNING,
+    TTFT,
+    WAITING,
+    WINDOW_S,
+)
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader, ValueSeries, Where
 
 _BY_BUCKET, _BY_NODE = (POOL.label, PROMPT_BUCKET.label), (POOL.label, NODE.label)
+_BY_NODE_AND_BUCKET = (*_BY_NODE, PROMPT_BUCKET.label)
+CELLS_AT_ONCE = 2_500
+"""Histograms in one answer: 8 kB each."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +72,12 @@ class Tail:
 class Material:
     """One pool, by the second at which a window begins.
 
-    tails: metric (short name) to prompt bucket to histogram; finished: requests by node; in_flight: requests that run
-    or wait, by node.
+    tails: metric (short name) to prompt bucket to histogram; nodes: metric to what its nodes are compared by;
+    finished: requests by node; in_flight: requests that run or wait, by node.
     """
 
     tails: dict[float, dict[str, dict[str, Tail]]] = field(default_factory=dict)
+    nodes: dict[float, dict[str, NodeLevels]] = field(default_factory=dict)
     finished: dict[float, dict[str, int]] = field(default_factory=dict)
     in_flight: dict[float, dict[str, float]] = field(default_factory=dict)
 
@@ -84,7 +100,42 @@ def read(
     if found:
         _read_finished(telemetry, where, span, found)
         _read_in_flight(telemetry, where, span, found)
+        for metric in metrics:
+            if metric in BY_NODE:
+                _read_nodes(telemetry, metric, where, span, found)
     return found
+
+
+def _read_nodes(
+    telemetry: TelemetryReader, metric: str, where: Where, span: Span, found: Mapping[str, Material]
+) -> None:
+    """Of pools with few enough nodes, so many windows at once that an answer stays small."""
+    nodes = {pool: set[str]().union(*one.finished.values(), *one.in_flight.values()) for pool, one in found.items()}
+    compared = {pool: names for pool, names in nodes.items() if FEWEST_NODES <= len(names) <= MOST_NODES}
+    if not compared:
+        return
+    among = {**where, POOL.label: sorted(compared)}
+    rows = sum(map(len, compared.values())) * len(PROMPT_BUCKETS)
+    step = timedelta(seconds=WINDOW_S * max(1, CELLS_AT_ONCE // rows))
+    start = span.start
+    while start < span.end:
+        part = Span(start, min(start + step, span.end))
+        for (pool, at_s), levels in _levels(telemetry, Question(metric, part, _BY_NODE_AND_BUCKET, among, WINDOW_S)):
+            found[pool].nodes.setdefault(at_s, {})[metric] = levels
+        start = part.end
+
+
+def _levels(telemetry: TelemetryReader, question: Question) -> Iterator[tuple[tuple[str, float], NodeLevels]]:
+    """By pool and the second at which a window begins."""
+    (groups,) = telemetry.sketches([question])
+    rows: dict[tuple[str, float], list[tuple[tuple[str, str], int]]] = {}
+    for labels, start, end in zip(groups.labels, groups.starts, groups.starts[1:], strict=False):
+        pool, *key = (labels.get(label, "") for label in _BY_NODE_AND_BUCKET)
+        for row in range(start, end):
+            rows.setdefault((pool, groups.times[row].timestamp()), []).append(((key[0], key[1]), row))
+    for at, cells in rows.items():
+        counts = groups.by_step.counts[[row for _, row in cells]]
+        yield at, NodeLevels.of([key for key, _ in cells], groups.by_step.low, counts)
 
 
 def filled(

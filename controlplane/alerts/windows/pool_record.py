@@ -56,12 +56,14 @@ class Move:
 @dataclass(frozen=True)
 class PoolRecord:
     """alerts: metric to the spans of its regression alerts; taken_back: spans served by what was not kept; moves:
-    metric to its accepted changes, oldest first; on_trial: nodes whose configuration a rollout is judging now."""
+    metric to its accepted changes, oldest first; on_trial: nodes whose configuration a rollout is judging now, or that
+    run one of their own; changing: spans in which a pool goes over to another configuration wave by wave."""
 
     alerts: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     taken_back: Sequence[Span] = ()
     moves: Mapping[str, Sequence[Move]] = field(default_factory=dict)
     on_trial: frozenset[str] = frozenset()
+    changing: Sequence[Span] = ()
 
     def closed(self, metric: str) -> tuple[Span, ...]:
         """Spans that teach nothing of a metric."""

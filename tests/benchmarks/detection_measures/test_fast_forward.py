@@ -14,7 +14,7 @@ from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.histogram import AXIS_LENGTH
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, BASE
 from controlplane.contract.metrics import WINDOW_S
 
 BASELINE_S = 7200.0
@@ -45,14 +45,16 @@ def tick_by_tick(made: Sequence[Chunk], records: Sequence[tuple[float, PoolRecor
             continue
         record = [known for since_s, known in records if since_s <= window.start_s]
         one.advance(window, windows, *record[-1:])
-        if one.alarmed("prefill") and not was_alarmed and window.start_s >= quiet_until_s:
+        is_alarmed = bool(one.alarmed("prefill") or one.apart("prefill"))
+        if is_alarmed and not was_alarmed and window.start_s >= quiet_until_s:
             raised.append(window.start_s + WINDOW_S)
             quiet_until_s = window.start_s + REST_S
-        was_alarmed = bool(one.alarmed("prefill"))
+        was_alarmed = is_alarmed
     return raised
 
 
 SLOW = Fault(BASELINE_S + 600.0, 1.4)
+ONE_SLOW = Fault(BASELINE_S + 600.0, 1.5, node=2)
 ACCEPTED = PoolRecord(moves={"prefill": (Move(1, WARM_S + 600.0, {0.5: 16, 0.95: 16, 0.99: 16}),)})
 
 
@@ -61,6 +63,7 @@ ACCEPTED = PoolRecord(moves={"prefill": (Move(1, WARM_S + 600.0, {0.5: 16, 0.95:
     [
         ((), None, (), 0),
         ((SLOW,), None, (), 1),
+        ((ONE_SLOW,), None, (), 1),
         ((), (BASELINE_S + 600.0, BASELINE_S + 1200.0, 3.0), (), 0),
         ((SLOW,), None, ((WARM_S + 600.0, ACCEPTED),), 0),
     ],
@@ -77,6 +80,19 @@ def test_it_is_the_detector_and_its_alarms(
     assert found.raised == tick_by_tick(made, records)
     assert len(found.raised) == alarms and math.isfinite(found.nearest)
     assert watch(detector(), "prefill", made, records, first_only=True).raised == found.raised[:1]
+
+
+def test_nodes_levels_are_of_the_chunks_requests(source: Lap) -> None:
+    chunk = chunks(source, 4)[0]
+    for tick, window in enumerate(windows_of(chunk, "prefill", LoadMeter())):
+        mine = chunk.tick == tick
+        assert ("prefill" in window.nodes) == bool(mine.any())
+        levels = window.nodes.get("prefill")
+        for place, (node, bucket) in enumerate(levels.keys if levels is not None else ()):
+            cell = mine & (chunk.node == int(node[1:])) & (chunk.bucket == BUCKETS.index(bucket))
+            logs = (chunk.places["prefill"][cell] + AXIS_MIN + 0.5) * math.log(BASE)
+            assert levels is not None and levels.figures[0, place] == cell.sum()
+            assert levels.figures[1, place] == pytest.approx(logs.sum())
 
 
 def test_windows_hold_the_chunks_histograms(source: Lap) -> None:

@@ -1,5 +1,6 @@
 """From the ledger's rollouts to what they mean for baselines."""
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_what_did_not_change_does_not_move() -> None:
 def test_an_unjudged_one_changes_nothing() -> None:
     ledger = Ledger()
     ledger.rollout(1, 0, (1, 2), "unjudged", "promoting", "promoted", ttft=3.0)
-    assert ledger.main() == Deliberate()
+    assert ledger.main() == Deliberate(changing=[(BEGUN_S, BEGUN_S + 100)])
 
 
 def test_one_that_went_back_teaches_nothing() -> None:
@@ -100,6 +101,25 @@ def test_taking_back_restores_what_was_normal(first: str, verdict: str) -> None:
     assert found.moves == {} and found.taken_back == [(BEGUN_S, BEGUN_S + 1100)]
     ledger.rollout(3, 2000, (1, 2), "better", *JUDGED, ttft=0.5)
     assert [move.rollout_id for move in ledger.main().moves["ttft"]] == [3]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "verbs", "spans"),
+    [
+        ("better", ("canary", "judging"), []),
+        ("better", JUDGED[:3], [(BEGUN_S + 300, math.inf)]),
+        ("better", JUDGED, [(BEGUN_S + 300, BEGUN_S + 400)]),
+        ("none", ("promoting", "promoted"), [(BEGUN_S + 100, BEGUN_S + 200)]),
+        ("worse", ("canary", "judging", "rolling_back", "rolled_back"), []),
+        ("better", (*JUDGED[:3], "rolling_back", "rolled_back"), [(BEGUN_S + 300, BEGUN_S + 500)]),
+    ],
+)
+def test_while_it_goes_on_wave_by_wave_a_pool_is_changing(
+    verdict: str, verbs: tuple[str, ...], spans: list[tuple[float, float]]
+) -> None:
+    ledger = Ledger()
+    ledger.rollout(1, 100, (1, 2), verdict, *verbs, ttft=1.1)
+    assert ledger.main().changing == spans
 
 
 def test_nodes_on_trial_are_those_a_rollout_judges_now() -> None:

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from controlplane.alerts.windows.histories import Histories, Wanted
 from controlplane.alerts.windows.history import History, extend
-from controlplane.contract.metrics import E2E, REQUESTS, RUNNING, TTFT, WAITING
+from controlplane.alerts.windows.node_levels import MOST_NODES
+from controlplane.contract.metrics import E2E, ITL, PREFILL, REQUESTS, RUNNING, TTFT, WAITING
 from controlplane.telemetry import Question
 from tests.controlplane.alerts.conftest import START, sketch_of
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
 METRICS = (E2E.short, TTFT.short)
+WITH_NODES = (E2E.short, PREFILL.short)
 ONCE = Counter(
     ["histograms e2e", "histograms ttft", "scalars requests", "counts e2e", "scalars running", "scalars waiting"]
 )
@@ -41,8 +43,8 @@ class Counting:
         return ask
 
 
-def wanted(start_s: float, pools: Sequence[str]) -> dict[str, Wanted]:
-    return {pool: Wanted({"pool": pool}, METRICS, start_s, start_s) for pool in pools}
+def wanted(start_s: float, pools: Sequence[str], metrics: tuple[str, ...] = METRICS) -> dict[str, Wanted]:
+    return {pool: Wanted({"pool": pool}, metrics, start_s, start_s) for pool in pools}
 
 
 def told_of(history: History) -> Any:
@@ -55,6 +57,11 @@ def told_of(history: History) -> Any:
             for metric, tails in sorted(window.tails.items())
             for bucket, tail in sorted(tails.items())
         ],
+        [
+            (window.start_s, metric, dict(zip(levels.keys, levels.figures.T.round(9).tolist(), strict=True)))
+            for window in history.windows
+            for metric, levels in window.nodes.items()
+        ],
     )
 
 
@@ -65,7 +72,7 @@ def told(histories: Histories, pool: str) -> Any:
 
 points = st.lists(
     st.tuples(
-        st.sampled_from([E2E.short, TTFT.short, REQUESTS.short, RUNNING.short, WAITING.short]),
+        st.sampled_from([E2E.short, PREFILL.short, PREFILL.short, REQUESTS.short, RUNNING.short, WAITING.short]),
         st.integers(0, 80),  # Window.
         st.sampled_from(["a", "b", "c"]),  # Pool.
         st.sampled_from(["x", "y"]),  # Node, within its pool.
@@ -83,17 +90,46 @@ def test_read_together_is_as_read_alone(given_points: list[Any], ends: list[int]
     for metric, window, pool, node, bucket, amount in sorted(given_points, key=lambda point: point[1]):
         labels = {"pool": pool, "node": pool + node, "prompt_bucket": bucket}
         time = START + timedelta(seconds=5 * window)
-        if metric in METRICS:
+        if metric in WITH_NODES:
             telemetry.add(metric, time, sketch_of(0.01 * np.arange(1, amount + 1)), **labels)
         else:
             telemetry.add(metric, time, float(amount), **labels)
     together = Histories(telemetry)
-    alone = {pool: History({"pool": pool}, METRICS, start_s) for pool in "abc"}
+    alone = {pool: History({"pool": pool}, WITH_NODES, start_s) for pool in "abc"}
     for end in ends:
-        together.extend(wanted(start_s, "abc"), start_s + 5 * end)
+        together.extend(wanted(start_s, "abc", WITH_NODES), start_s + 5 * end)
         for pool, history in alone.items():
             extend(telemetry, [history], start_s + 5 * end)
             assert told(together, pool) == told_of(history)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "metric", "is_told"),
+    [
+        (1, PREFILL.short, False),
+        (2, PREFILL.short, True),
+        (2, ITL.short, True),
+        (2, TTFT.short, False),
+        (MOST_NODES, PREFILL.short, True),
+        (MOST_NODES + 1, PREFILL.short, False),
+    ],
+)
+def test_nodes_are_told_apart_where_they_are_few_and_nothing_waits(nodes: int, metric: str, is_told: bool) -> None:
+    telemetry, start_s, windows = FakeReader(), START.timestamp(), 30
+    for window in range(windows):
+        for node in range(nodes):
+            labels = {"pool": "main", "node": f"n{node}"}
+            time = START + timedelta(seconds=5 * window)
+            telemetry.add(metric, time, sketch_of([0.1 * (1 + node % 2)] * 3), prompt_bucket="<=512", **labels)
+            telemetry.add(RUNNING.short, time, 1.0, **labels)
+    history = History({"pool": "main"}, (metric,), start_s)
+    extend(telemetry, [history], start_s + 5 * windows)
+    assert [set(window.nodes) for window in history.windows] == [{metric} if is_told else set()] * windows
+    for window in history.windows if is_told else ():
+        levels = window.nodes[metric]
+        means = dict(zip(levels.keys, levels.figures[1] / levels.figures[0], strict=True))
+        assert len(means) == nodes
+        assert means["n1", "<=512"] - means["n0", "<=512"] == pytest.approx(np.log(2.0), abs=0.03)
 
 
 @pytest.fixture
