@@ -22,7 +22,15 @@ def chunks(factor_buckets: int, seed: int) -> Iterator[Chunk]:
         tick = np.repeat(np.arange(TICKS), 10)
         slower = factor_buckets if hour >= 7 else 0
         places = PLACE + slower + random.integers(0, 40, tick.size)
-        yield Chunk(3600.0 * hour, tick, np.zeros_like(tick), {"prefill": places}, np.full(TICKS, 10))
+        yield Chunk(
+            3600.0 * hour,
+            tick,
+            np.zeros_like(tick),
+            np.zeros_like(tick),
+            np.full_like(tick, 100),
+            {"prefill": places},
+            np.full(TICKS, 10),
+        )
 
 
 @pytest.mark.parametrize("rival", sorted(RIVALS))
