@@ -58,11 +58,13 @@ def lap(path: Path | None = None) -> Lap:
 
 def day_curve(at_s: Floats, depth: float) -> Floats:
     """Share of the week's busiest traffic: a day that is busy from nine to six and quieter at the weekend."""
+    if not depth:
+        return np.ones_like(at_s)
     hour = at_s % DAY_S / 3600.0
     wave = 0.5 - 0.5 * np.cos(2 * np.pi * (hour - 3.0) / 24.0)
     lunch = 0.12 * np.exp(-0.5 * ((hour - 13.0) / 0.8) ** 2)
     weekend = np.where(at_s // DAY_S % 7 >= 5, 0.65, 1.0)
-    return np.asarray((1.0 - depth * (1.0 - wave) - lunch * depth) * weekend if depth else np.ones_like(at_s))
+    return np.asarray((1.0 - depth * (1.0 - wave) - lunch * depth) * weekend)
 
 
 class Traffic:

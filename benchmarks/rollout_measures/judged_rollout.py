@@ -100,6 +100,7 @@ class Rollout:
 
     def _begin(self, plan: JudgingPlan, canary: Sequence[int], gap: int, part: float) -> Judge:
         judge = Judge.start(plan, control="concurrent", harm_part=part, fading_ticks=self.fading_ticks)
+        mine = np.isin(self.past.node, canary)
         alpha = plan.alpha * part / (len(plan.compared) + len(plan.stages) + 1)
         for one in (*plan.compared, *plan.stages):
             wanted = Wanted(
@@ -110,13 +111,12 @@ class Rollout:
                 fading_ticks=self.fading_ticks,
                 gap_ticks=gap,
             )
-            placed = Placed.of(self.past, values(self.past, one.metric), HISTORY_TICKS, canary)
+            placed = Placed.of(self.past, values(self.past, one.metric), HISTORY_TICKS, mine)
             found = Comparison.learn(placed.usual(), placed.scored, wanted)
             assert found is not None
             judge.comparisons[one.metric] = found
             judge.streams.pop(one.metric, None)
         judge.comparisons[TTFT.short].for_harm_alone()
-        mine = np.isin(self.past.node, canary)
         hit = self.past.stratum % len(CLASSES) == 1
         judge.room.hits_apart, judge.room.tells_hits = float(hit[mine].mean() - hit[~mine].mean()), True
         judge.served.rehearse(_outcomes(self.past, HISTORY_TICKS, mine, np.zeros_like(mine)), concurrent=True)
@@ -129,13 +129,14 @@ class Rollout:
         ttft = found.prefill + found.queue
         sheds = self.pool.scenario.sheds
         lost = mine & (ttft > np.quantile(ttft[mine], 1.0 - sheds)) if sheds and mine.any() else np.zeros_like(mine)
-        kept = _only(found, ~lost)
-        rooms = [judge.room.feed(one) for one in _room(kept, self.step, mine[~lost])]
+        kept, of_kept = (_only(found, ~lost), mine[~lost]) if lost.any() else (found, mine)
+        rooms = [judge.room.feed(one) for one in _room(kept, self.step, of_kept)]
         for metric, comparison in judge.comparisons.items():
-            counted = kept
+            counted, of_counted = kept, of_kept
             if metric in WAITING and not all(rooms):
-                counted = _only(kept, np.array(rooms)[kept.tick])
-            placed = Placed.of(counted, values(counted, metric), self.step, canary)
+                judged = np.array(rooms)[kept.tick]
+                counted, of_counted = _only(kept, judged), of_kept[judged]
+            placed = Placed.of(counted, values(counted, metric), self.step, of_counted)
             comparison.take(placed.scored(comparison.yardstick))
         for outcomes in _outcomes(found, self.step, mine, lost):
             judge.served.feed(outcomes, concurrent=True, bound=judge.bound)

@@ -1,9 +1,9 @@
 """Requests of a pool put straight to the judge's comparison, as the windows of their sketches would be, only sooner."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.detection_measures.worlds import BUCKETS
 from benchmarks.rollout_measures.canary_pool import CLASSES, Floats, Ints, Requests
@@ -30,9 +30,8 @@ class Placed:
     mine: Ints
 
     @classmethod
-    def of(cls, found: Requests, values_s: Floats, ticks: int, canary: Sequence[int]) -> "Placed":
-        mine = np.isin(found.node, canary).astype(np.int64)
-        return cls(ticks, found.tick, found.stratum, places(values_s), mine)
+    def of(cls, found: Requests, values_s: Floats, ticks: int, mine: NDArray[np.bool_]) -> "Placed":
+        return cls(ticks, found.tick, found.stratum, places(values_s), mine.astype(np.int64))
 
     def usual(self) -> dict[str, Ints]:
         flat = np.bincount(self.stratum * AXIS_LENGTH + self.place, minlength=len(STRATA) * AXIS_LENGTH)

@@ -10,6 +10,7 @@ The fit answers one question: how do the means of spans of time vary together wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +59,16 @@ class Wander:
         total = np.diag(self.variances[0] / ticks)
         for variance, tau in zip(self.variances[1:], TAUS_TICKS[1:], strict=True):
             if variance:
-                total = total + variance * _mean_covariance(edges / tau)
+                total = total + variance * _known_covariance(edges.astype(np.float64).tobytes(), tau)
         return np.asarray(total)
+
+
+@lru_cache(maxsize=128)
+def _known_covariance(edges: bytes, tau: float) -> Floats:
+    """`_mean_covariance` of float64 edges in ticks: at one look all lines of a judge have the same spans."""
+    found = _mean_covariance(np.frombuffer(edges) / tau)
+    found.flags.writeable = False
+    return found
 
 
 def _mean_covariance(edges: Floats) -> Floats:
@@ -118,6 +127,7 @@ def _seen(sums: Floats, scale: int) -> Seen:
     return Seen(scale, pairs, float((apart**2).mean()), float(sampling.mean()))
 
 
+@lru_cache(maxsize=len(SCALES) * len(TAUS_TICKS))
 def _shape(scale: int, tau: float) -> float:
     """What a process of variance 1 adds to the mean square of the differences."""
     if tau == 0.0:

@@ -162,7 +162,7 @@ class Line(BaseModel):
         count, total, squares = np.array(self.moments)
         some = count > 1.0
         variance = squares[some] / count[some] - (total[some] / count[some]) ** 2
-        return float(np.average(variance, weights=count[some])) if some.any() else 1.0
+        return float((variance * count[some]).sum() / count[some].sum()) if some.any() else 1.0
 
     @property
     def _offsets(self) -> Offsets:
@@ -184,6 +184,9 @@ def learn_line(
     def after(change: Change) -> float:
         return float(sum(share * scoring[one].after(change) for share, one in zip(offsets.share, strata, strict=True)))
 
+    by_factor = np.zeros(len(FACTORS))
+    for share, one in zip(offsets.share, strata, strict=True):
+        by_factor += share * scoring[one].after_all(FACTORS)
     allowed = 1.0 + wanted.tolerance
     most = TAIL_HARM if name == TAIL else Change(allowed)
     tolerated = max(after(most), 0.0)
@@ -202,7 +205,7 @@ def learn_line(
         harms=[after(change) for change in TAILS] if name == TAIL else [after(Change(allowed * one)) for one in HARMS],
         gains=[] if name == TAIL else [after(Change(1.0 / one)) for one in HARMS],
         spread=max(1.0, spread),
-        by_factor=[] if name == TAIL else [after(Change(factor)) for factor in FACTORS],
+        by_factor=[] if name == TAIL else by_factor.tolist(),
         strata=list(strata),
         offsets={
             one: [float(offsets.value[place]), float(offsets.variance[place]), float(offsets.share[place])]

@@ -74,7 +74,9 @@ class ServedShare(BaseModel):
                 for a, b in zip(history[:half], history[half:], strict=False)
             ]
         for window in pairs:
-            self.stream.take({"": _counts(window)}, rehearsal=True)
+            lost = window.control_lost + window.canary_lost
+            if lost or self.stream.pending or not min(window.control, window.canary):  # Else it teaches nothing.
+                self.stream.take({"": _counts(window)}, rehearsal=True)
         self.stream.pending = {}
 
     def feed(self, window: Outcomes, *, concurrent: bool, bound: float) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from controlplane.contract.histogram import AXIS_LENGTH, BASE
-from controlplane.evidence.scores import Change, location, tail
+from controlplane.evidence.scores import CLIP, KERNEL, NORMAL, Change, location, tail
 
 counts = arrays(np.int64, 40, elements=st.integers(0, 50)).filter(lambda found: np.count_nonzero(found) > 2)
 
@@ -44,3 +44,25 @@ def test_a_shift_of_lognormal_requests_moves_their_score_by_its_size() -> None:
         assert by_tail.after(Change(factor)) == pytest.approx(0.0, abs=0.03), "drift of all is not the tail's to tell"
     assert by_tail.after(Change(2.0, 0.1)) > by_place.after(Change(2.0, 0.1))  # What it is for.
     assert by_place.after(Change(2.0, 0.1)) == pytest.approx(0.1 * by_place.after(Change(2.0)))
+
+
+@given(counts)
+def test_what_is_known_of_many_factors_at_once_is_to_the_bit_what_each_alone_says(found: np.ndarray) -> None:
+    for scoring in (location(on_axis(found)), tail(on_axis(found))):
+        places, factors = np.arange(AXIS_LENGTH), (0.1, 0.93, 1.1, 1.15, 7.0)
+        alone = [
+            float(scoring.shares @ np.interp(places + np.log(factor) / np.log(BASE), places, scoring.table))
+            for factor in factors
+        ]
+        assert scoring.after_all(factors).tolist() == alone
+        assert [scoring.after(Change(factor, 0.3)) for factor in factors] == [0.3 * one for one in alone]
+
+
+@given(counts)
+def test_normal_scores_are_to_the_bit_those_of_each_rank(found: np.ndarray) -> None:
+    smooth = np.convolve(on_axis(found).astype(np.float64), KERNEL, mode="same")
+    rank = (np.cumsum(smooth) - smooth + 0.5 * smooth + 0.5) / (smooth.sum() + 1.0)
+    each = np.clip([NORMAL.inv_cdf(float(one)) for one in rank], -CLIP, CLIP)
+    shares = smooth / smooth.sum()
+    centred = each - shares @ each
+    assert (location(on_axis(found)).table == centred / np.sqrt(float(shares @ centred**2))).all()

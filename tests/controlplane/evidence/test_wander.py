@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from controlplane.evidence.wander import TAUS_TICKS, Wander, fit, non_negative
+from controlplane.evidence.wander import TAUS_TICKS, Wander, _mean_covariance, fit, non_negative
 
 NO_FLOORS = [0.0] * len(TAUS_TICKS)
 
@@ -50,6 +50,20 @@ def test_covariances_are_those_of_the_means_of_spans() -> None:
     weights = (span[None, :] == np.arange(3)[:, None]) / np.bincount(span)[:, None]
     assert found == pytest.approx(weights @ exact @ weights.T, rel=1e-3)
     assert (np.linalg.eigvalsh(found) > 0).all()
+
+
+def test_covariances_of_spans_that_were_seen_before_are_to_the_bit_the_same() -> None:
+    several = [np.array(edges) for edges in ([0.0, 2.0, 6.0, 20.0], [0.0, 3.0, 6.0, 20.0], [0, 2, 6, 20])]
+    noise = Wander((0.3, 0.0, 0.5, 0.2, 0.0, 0.1, 0.7))
+    first = [noise.covariance(edges) for edges in several]
+    for edges, found in zip(several, first, strict=True):
+        plain = np.diag(0.3 / np.diff(edges))
+        for variance, tau in zip(noise.variances[1:], TAUS_TICKS[1:], strict=True):
+            if variance:
+                plain = plain + variance * _mean_covariance(edges / tau)
+        assert (found == plain).all()
+        found[0, 0] = 9.0  # Nobody else's.
+        assert (noise.covariance(edges) == plain).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.reports import finish_reasons
-from controlplane.rollouts.judging.served import Outcomes, ServedShare
+from controlplane.rollouts.judging.served import Outcomes, ServedShare, _counts
 
 BOUND = math.log(5 / 0.01)
 SETTLE_AND_LAG_S = 15
@@ -94,3 +94,16 @@ def test_the_account_names_shares_and_reasons() -> None:
     assert told["control"] == {"offered": 10, "lost": 0, "share": 1.0, "reasons": {}}
     assert told["canary"] == {"offered": 10, "lost": 4, "share": 0.6, "reasons": {"refused": 3, "shed": 1}}
     assert told["finding"] == "undecided"
+
+
+windows = st.builds(Outcomes, st.integers(0, 9), st.integers(0, 2), st.integers(0, 9), st.integers(0, 2))
+
+
+@given(st.lists(windows, max_size=60))
+def test_a_past_without_losses_is_learnt_from_as_if_each_window_were_taken(past: list[Outcomes]) -> None:
+    past = [Outcomes(a.control + a.control_lost, a.control_lost, a.canary + a.canary_lost, a.canary_lost) for a in past]
+    found, plain = ServedShare.start(), ServedShare.start()
+    found.rehearse(past, concurrent=True)
+    for one in past:
+        plain.stream.take({"": _counts(one)}, rehearsal=True)
+    assert found.stream.levels == plain.stream.levels
