@@ -2,7 +2,7 @@
 
     python -m benchmarks.rollout [--trials 20] [--equal 60] [--seed 1] [--only equal,all] [--rivals 30] [--processes 2]
 
-A trial is one rollout: two hours in which all nodes run the same, then a canary of one node in five (a share of a
+A trial is one rollout: four hours in which all nodes run the same, then a canary of one node in five (a share of a
 fifth of 20 requests a second), judged to its end. What happens is a row (`SCENARIOS`). `--rivals N`: N more equal
 canaries set the rivals' thresholds so that they take back as many equal canaries as `--alpha-rivals` says. Machines are
 modelled (`rollout_measures/canary_pool.py`), arrivals and prompts real. Seconds are medians. A trial follows from the

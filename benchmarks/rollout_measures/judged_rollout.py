@@ -11,7 +11,7 @@ from benchmarks.rollout_measures.scored_requests import Placed
 from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate, Verdict
 from controlplane.contract.metrics import PREFILL, QUEUE, TPOT, TTFT, WINDOW_S
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.judging.compared_line import Wanted
+from controlplane.rollouts.judging.compared_line import EPISODE_TICKS, Wanted
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import WAITING, harm_part, plan_of
@@ -19,7 +19,7 @@ from controlplane.rollouts.judging.past_comparison import Comparison
 from controlplane.rollouts.judging.score_sums import name_of
 from controlplane.rollouts.judging.served import Outcomes
 
-HISTORY_TICKS, GAP_TICKS, STEP_TICKS = 1440, 3, 3
+HISTORY_TICKS, GAP_TICKS, STEP_TICKS = 2880, 3, 3
 SPEC = RolloutCreate(pool="p", revision=2, metrics=[TTFT.short, TPOT.short])
 
 
@@ -110,6 +110,7 @@ class Rollout:
                 alpha=alpha,
                 fading_ticks=self.fading_ticks,
                 gap_ticks=gap,
+                episode_ticks=EPISODE_TICKS if one.metric in WAITING else 0,
             )
             placed = Placed.of(self.past, values(self.past, one.metric), HISTORY_TICKS, mine)
             found = Comparison.learn(placed.usual(), placed.scored, wanted)

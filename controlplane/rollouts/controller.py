@@ -42,7 +42,7 @@ from controlplane.telemetry import Span, TelemetryReader
 
 logger = logging.getLogger(__name__)
 
-HISTORY_S = 7200.0
+HISTORY_S = 14400.0
 """How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""
 
 FADING_S = 30.0

@@ -56,7 +56,7 @@ from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.judging.compared_line import Wanted
+from controlplane.rollouts.judging.compared_line import EPISODE_TICKS, Wanted
 from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Level, Pace, Stream, Window
 from controlplane.rollouts.judging.headroom import METRICS as ROOM_METRICS
 from controlplane.rollouts.judging.headroom import Room
@@ -185,6 +185,7 @@ class Judge(BaseModel):
                 guarded=len(self.plan.compared) > 1 or len(one.levels) > 1,
                 fading_ticks=self.fading_ticks,
                 gap_ticks=gap_ticks,
+                episode_ticks=EPISODE_TICKS if one.metric in WAITING else 0,
             )
             past = windows if self._concurrent else [Window({}, window.control) for window in windows]
             found = Comparison.of(past, wanted)

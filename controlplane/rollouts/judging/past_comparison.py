@@ -108,7 +108,11 @@ class Comparison(BaseModel):
         """Look at what has been shown; alpha: at which *not worse* is shown, each line by itself."""
         names = [name_of(level) for level in self.wanted.shown]
         for line in self.lines.values():
-            line.look(gap_ticks=self.wanted.gap_ticks, fading_ticks=self.wanted.fading_ticks)
+            line.look(
+                gap_ticks=self.wanted.gap_ticks,
+                fading_ticks=self.wanted.fading_ticks,
+                episode_ticks=self.wanted.episode_ticks,
+            )
             line.is_worse = line.is_worse or (may_be_worse and line.log_worse >= -math.log(line.alpha))
             self.is_worse = self.is_worse or line.is_worse
             self.is_faster = self.is_faster or (line.name in names and line.is_faster)

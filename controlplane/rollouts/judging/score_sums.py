@@ -80,6 +80,12 @@ class Scored:
         counts, sums = (arms[0].sum(axis=0) + arms[1].sum(axis=0) for arms in (self.counts, self.scores[kind]))
         return np.array([counts, sums, self.squares[kind]])[:, places]
 
+    def typical(self, strata: Sequence[str]) -> Floats:
+        """The control's mean score by rank, float64[ticks]; 0 where there was nothing."""
+        places = [self.strata.index(name) for name in strata]
+        counts = self.counts[0][:, places].sum(axis=1)
+        return np.asarray(self.scores[TYPICAL][0][:, places].sum(axis=1) / np.maximum(counts, 1.0))
+
     def differences(self, line: str, strata: Sequence[str], concurrent: bool) -> Differences:
         """Of the canary against the control, or alone."""
         places = [self.strata.index(name) for name in strata]

@@ -30,7 +30,7 @@ LAG_S = 10.0
 """How far behind now windows are judged, so that late reports count."""
 LOOK_TICKS = 6
 """Windows between two looks."""
-HISTORY_S = 7200.0
+HISTORY_S = 14400.0
 """How much of the time before the canary teaches the judge what is usual of each arm."""
 NOBODY = Arm((), None)
 FIRST_MOMENT, FURTHEST = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=366)

@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.judging.compared_line import EPISODE_TICKS
 from controlplane.rollouts.judging.compared_line import LEAST_TICKS as PAST_TICKS
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import LEAST_FADING_TICKS, LEAST_TICKS, Judge
@@ -85,13 +86,31 @@ def test_two_overloaded_arms_are_said_to_be_and_not_judged_by_waiting(make_sketc
     assert judge.comparisons["ttft"].lines["typical"].information == 0.0
 
 
-def test_waiting_on_the_canary_alone_is_harm(make_sketch: MakeSketch) -> None:
+def test_waiting_on_the_canary_alone_is_harm_once_it_is_more_than_an_episode(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
-    for _ in range(24):
+    said = []
+    for _ in range(EPISODE_TICKS + 12):
+        judge.feed(pool.tick(wait=(0.02, 2.0)))
+        judge.look()
+        assert judge.comparisons["ttft"].is_worse or len(said) < 3 or not judge.harmless, "it leans meanwhile"
+        judge = Judge.model_validate_json(judge.model_dump_json())
+        said.append(judge.verdict())
+    assert set(said[:EPISODE_TICKS]) == {None} and said[-1] is Verdict.WORSE
+    assert judge.comparisons["ttft"].is_worse and not judge.comparisons["prefill"].is_worse
+
+
+def test_a_queue_that_built_up_once_is_no_harm_and_holds_a_good_verdict_back(make_sketch: MakeSketch) -> None:
+    judge, pool = learnt(make_sketch)
+    for _ in range(EPISODE_TICKS // 2):
         judge.feed(pool.tick(wait=(0.02, 2.0)))
     judge.look()
-    assert judge.verdict() is Verdict.WORSE
-    assert judge.comparisons["ttft"].is_worse and not judge.comparisons["prefill"].is_worse
+    assert not judge.harmless and judge.verdict() is None
+    for look in range(10):
+        for _ in range(12):
+            judge.feed(pool.tick())
+        judge.look()
+        assert not judge.comparisons["ttft"].is_worse, look
+    assert judge.verdict() is not Verdict.WORSE
 
 
 def test_lost_cache_hits_are_no_harm_and_hold_a_good_verdict_back(make_sketch: MakeSketch) -> None:

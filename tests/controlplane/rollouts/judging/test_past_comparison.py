@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.judging.compared_line import LEAST_TICKS, Wanted
+from controlplane.rollouts.judging.compared_line import FACTORS, LEAST_TICKS, Wanted
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.past_comparison import Comparison
 from controlplane.rollouts.judging.score_sums import TAIL
@@ -72,6 +72,14 @@ def test_a_slowdown_that_a_faster_node_would_hide_is_worse(make_sketch: MakeSket
     assert line["interval"][0] > 1.1, "in spite of a canary that is not slower than the control"
 
 
+def test_a_slowdown_little_beyond_what_is_tolerated_is_worse_once_enough_is_known(make_sketch: MakeSketch) -> None:
+    line = Arms(make_sketch).learnt().lines["typical"]
+    line.estimate, line.information = float(np.interp(1.15, FACTORS, line.by_factor)), 9000.0
+    assert line.log_worse > -math.log(line.alpha)
+    line.estimate = line.tolerated
+    assert line.log_worse < 0.0
+
+
 def test_a_canary_that_became_faster_is_told_so(make_sketch: MakeSketch) -> None:
     arms = Arms(make_sketch, node=1.3)
     found = fed(arms.learnt(), [arms.window(0.7) for _ in range(40)])
@@ -97,6 +105,15 @@ def test_a_tail_alone_shows_in_the_tail(make_sketch: MakeSketch) -> None:
     found = fed(arms.learnt(), [arms.window(tail=3.0) for _ in range(60)])
     assert found.is_worse
     assert found.lines[TAIL].log_worse > found.lines["typical"].log_worse
+
+
+def test_where_the_control_itself_is_far_from_what_was_usual_tails_are_not_compared(make_sketch: MakeSketch) -> None:
+    arms = Arms(make_sketch)
+    found = arms.learnt()
+    everywhere = [Window(arms.arm(80, 1.72), arms.arm(20, 1.72 * 1.05)) for _ in range(60)]
+    fed(found, everywhere)
+    assert not found.is_worse
+    assert {name for name, line in found.lines.items() if not line.information} == {TAIL, "p99"}
 
 
 def test_a_young_past_and_a_thin_one_are_not_compared_with(make_sketch: MakeSketch) -> None:
