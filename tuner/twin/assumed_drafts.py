@@ -33,10 +33,15 @@ class AssumedDrafter(Drafter):
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there ever is a draft that may be kept."""
+        return bool(self._drafts.kept and self._drafts.offered)
+
     def reserve(self, request: Request, limit: int) -> int:
-        offered = self._drafts.offered
-        if not self._drafts.kept or not offered:
+        if not self.has_any:
             return 0
+        offered = self._drafts.offered
         if offered < 1.0 and uniform(request.params.seed, 2 * request.num_outputs) >= offered:
             return 0
         return limit

@@ -5,11 +5,12 @@ seeds deal equally. Requests are dealt by chance: what balancer a pool has is no
 prefixes does better.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.twin.simulated_engine import Arrival
+from tuner.twin.token_runs import TokenRuns
 from tuner.workload.trace import hash_id
 
 _OWN_TAIL = -(1 << 40)
@@ -42,14 +43,13 @@ def dealt(workload: Workload, replicas: int, scale: Scale, seed: int) -> list[tu
     return found
 
 
-def _prompt(request: WorkloadRequest, block_size: int, factor: float, number: int) -> Callable[[], Sequence[int]]:
-    """Made when it is wanted: a long trace's prompts would not fit into memory together."""
+def _prompt(request: WorkloadRequest, block_size: int, factor: float, number: int) -> Callable[[], TokenRuns]:
+    """Made when it is wanted."""
     length, size = max(1, round(request.input_length * factor)), max(1, round(block_size * factor))
 
-    def made() -> list[int]:
-        tokens: list[int] = []
-        for identity in request.hash_ids[: length // size]:
-            tokens += [identity] * size
-        return tokens + [_OWN_TAIL - number] * (length - len(tokens))
+    def made() -> TokenRuns:
+        tokens = TokenRuns.even(request.hash_ids[: length // size], size)
+        tokens.extend(_OWN_TAIL - number, length - len(tokens))
+        return tokens
 
     return made

@@ -4,10 +4,13 @@ Guarantee: what each step computes is decided by `agents.engine.scheduling`, unc
 engine that was given the same arrivals and whose steps took the same time. Every request that fits ends with all its
 tokens, each counted once; one that can never fit, or that the queue refuses, is told as refused.
 
-Where nothing but decodes runs and nothing can join them, steps differ in nothing that is decided: as many as there are
-until a request ends, one arrives or blocks run out are taken at once, for the same sum of seconds.
+A decode that needs no block and does not end gets one token in every step, whatever is decided for others, as long as
+tokens and blocks suffice for all rows. Those are set apart (steady_decodes.py), and the scheduler plans for the others
+with the seats and tokens that they leave; so a step costs what its prompts cost, and those that only such rows are in
+are taken at once, for the same sum of seconds. Where it is not certain to be the same, the scheduler has all rows back.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,16 +18,18 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
-from agents.engine.scheduling.policy import Policy
+from agents.engine.scheduling.policy import Policy, Rank
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.step_limits import StepLimit
 from tuner.twin.assumed_drafts import AssumedDrafter, Drafts
-from tuner.twin.step_terms import StepCost, Terms, terms_of
+from tuner.twin.simulated_request import SimulatedRequest, Story
+from tuner.twin.steady_decodes import SteadyDecodes, idle_steps
+from tuner.twin.step_terms import StepCost, Terms, terms_of, with_decodes
 
-_LONGEST_JUMP = 4096
+__all__ = ["Arrival", "EngineShape", "SimulatedEngine", "Story"]
 
 
 @dataclass(frozen=True)
@@ -46,19 +51,6 @@ class Arrival:
     prompt: Callable[[], Sequence[int]]
     outputs: int
     seed: int = 0
-
-
-@dataclass(slots=True)
-class Story:
-    """What became of one arrival. Seconds of the engine's clock; None: it did not come to that."""
-
-    arrived_s: float
-    scheduled_s: float | None = None
-    first_token_s: float | None = None
-    ended_s: float | None = None
-    outputs: int = 0
-    cached_tokens: int = 0
-    refused: bool = False
 
 
 @dataclass
@@ -90,7 +82,7 @@ class SimulatedEngine:
         seconds_of: Callable[[StepPlan], float] | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        """`seconds_of` and `watcher` see every step, so that none are taken at once."""
+        """`seconds_of` and `watcher` see every step and every row, so that none are steady."""
         pool = BlockPool(shape.num_blocks, shape.block_size)
         cache = KvCache(pool, shape.groups, shape.prefix_caching)
         self.scheduler = Scheduler(cache, config, shape.policy)
@@ -98,123 +90,151 @@ class SimulatedEngine:
         self.steps = 0
         self.most_running = 0
         self.busy_s = 0.0
-        self._pool, self._cost, self._drafter = pool, cost, AssumedDrafter(drafts or Drafts())
+        self._pool, self._cost, self._config = pool, cost, config
+        self._drafter = AssumedDrafter(drafts or Drafts())
         self._seconds_of, self._watcher = seconds_of, watcher
-        self._jumps = seconds_of is None and watcher is None and all(group.window is None for group in shape.groups)
-        self._stories: dict[Request, tuple[int, Story]] = {}
-        self._delivered: dict[Request, float] = {}
+        self._steady = SteadyDecodes()
+        self._may_be_steady = (
+            seconds_of is None
+            and watcher is None
+            and not self._drafter.has_any
+            and all(group.window is None for group in shape.groups)
+            and not shape.policy.long_prompt_threshold
+            and shape.policy.itl_target_s is None
+        )
+        self._left_over: dict[int, EngineConfig] = {0: config}  # By the number of steady rows.
         self._now = 0.0
-        self._nobody_fits = False  # Whoever is next in the queue found too few blocks free, and none came back since.
+        self._nobody_fits = False  # Whoever is next in the queue found too few blocks free, and nothing has changed.
+
+    @property
+    def steady_rows(self) -> int:
+        """Running requests that the scheduler does not see now."""
+        return self._steady.rows
 
     def run(self, arrivals: Iterable[Arrival]) -> list[Story]:
         """Until all have ended; a story for each, in their order, which is that of their times."""
-        scheduler = self.scheduler
+        scheduler, steady = self.scheduler, self._steady
         stories: list[Story] = []
         coming = iter(arrivals)
         following = next(coming, None)
-        while following is not None or scheduler.has_work:
-            if following is not None and not scheduler.has_work:
+        while True:
+            has_work = steady.rows > 0 or scheduler.has_work
+            if following is None:
+                if not has_work:
+                    return stories
+            elif not has_work:
                 self._now = max(self._now, following.at_s)
             while following is not None and following.at_s <= self._now:
                 stories.append(self._add(len(stories), following))
                 following = next(coming, None)
-            if scheduler.has_work:
-                until_s = float("inf") if following is None else following.at_s
-                if not (self._jumps and self._jump(until_s)):
-                    self._step()
-        return stories
+            until_s = float("inf") if following is None else following.at_s
+            if steady.rows or scheduler.has_work:
+                self._advance(until_s)
 
     def _add(self, number: int, arrival: Arrival) -> Story:
         story = Story(arrival.at_s)
         params = SamplingParams(max(1, arrival.outputs), seed=arrival.seed)
-        request = Request(str(number), arrival.prompt(), params, arrived_at=arrival.at_s)
+        request = SimulatedRequest(number, arrival.prompt(), params, story)
         if not self.scheduler.fits(request.most_tokens):
             story.refused = True
             return story
-        self._stories[request] = number, story
         for ended in self.scheduler.add(request):
-            _, other = self._stories.pop(ended.request)
-            other.refused = True
+            _simulated(ended.request).story.refused = True
         return story
 
+    def _advance(self, until_s: float) -> None:
+        """One step; or as many as differ in nothing, of those that begin before that time."""
+        steady, scheduler = self._steady, self.scheduler
+        running = scheduler.running
+        if steady.rows:
+            if steady.due_at <= self.steps:
+                for request in steady.take(self.steps, self._now):
+                    insort(running, request, key=_rank)
+            elif not running and self._nobody_starts():
+                self._repeat(until_s)
+                return
+            if not self._all_rows_have_room():
+                running += steady.take_all(self.steps, self._now)
+                running.sort(key=_rank)
+        self._step()
+
+    def _nobody_starts(self) -> bool:
+        """Whoever waits is kept out by want of seats, or by want of blocks, of which there are ever fewer."""
+        return not len(self.scheduler.waiting) or self._nobody_fits or self._steady.rows >= self._config.max_num_seqs
+
+    def _all_rows_have_room(self) -> bool:
+        """Whether every row surely gets its token, so that none of the steady ones is left out or preempted."""
+        running = self.scheduler.running
+        if self._steady.rows + len(running) >= self._config.max_num_batched_tokens:
+            return False
+        wanting = sum(len(request.tokens) > request.covered for request in running)
+        return wanting * len(self.scheduler.cache.groups) <= self._pool.num_free
+
     def _step(self) -> None:
-        scheduler = self.scheduler
+        """As the scheduler plans it. Steady rows go without it: their tokens and seats are taken off what it has."""
+        scheduler, steady = self.scheduler, self._steady
+        scheduler.config = self._config_beside(steady.rows)
         plan = scheduler.schedule(self._drafter, self._now)
-        assert plan.works, "the foremost request advances in every step"
-        seconds = self._cost.seconds(terms_of(plan)) if self._seconds_of is None else self._seconds_of(plan)
+        assert plan.works or steady.rows, "the foremost request advances in every step"
+        terms = with_decodes(terms_of(plan), steady.rows, steady.context)
+        seconds = self._cost.seconds(terms) if self._seconds_of is None else self._seconds_of(plan)
         if self._watcher is not None:
             self._watcher(plan, self._now, seconds)
         self._now += seconds
         self.busy_s += seconds
         self.steps += 1
-        self.most_running = max(self.most_running, len(scheduler.running))
-        short = (
+        self.most_running = max(self.most_running, steady.rows + len(scheduler.running))
+        if steady.rows:
+            self.gaps.add(seconds, steady.rows)
+            steady.stepped(1)
+        self._commit(plan)
+        if not self._may_be_steady:  # Else it steers nothing.
+            scheduler.observe(plan, seconds)
+
+    def _commit(self, plan: StepPlan) -> None:
+        scheduler, steady = self.scheduler, self._steady
+        rows = steady.rows + len(scheduler.running)
+        may_be_steady = self._may_be_steady and rows < self._config.max_num_batched_tokens
+        # Whoever did not fit may fit once a block comes back, or is filled that begins as he does.
+        stays = (
             plan.limit is StepLimit.KV_MEMORY and not plan.preemptions and not scheduler.policy.long_prompt_threshold
         )
-        ended = False
         for work in plan.works:
-            request = work.request
+            request = _simulated(work.request)
             if not work.samples:
                 scheduler.commit(work, ())
                 continue
-            number, story = self._stories[request]
-            tokens = [-1 - number] * (1 + self._drafter.accepted(work))
-            _, reason = scheduler.commit(work, tokens)
-            self._deliver(request, story)
+            filled = request.registered_blocks
+            _, reason = scheduler.commit(work, [0] * (1 + self._drafter.accepted(work)))
+            self._deliver(request)
             if reason:
-                ended = True
-                story.ended_s, story.outputs = self._now, request.num_outputs
-                del self._stories[request], self._delivered[request]
-        self._nobody_fits = short and not ended
-        scheduler.observe(plan, seconds)
+                request.story.ended_s, request.story.outputs = self._now, request.num_outputs
+            elif may_be_steady and (idle := idle_steps(request)) > 0:
+                scheduler.running.remove(request)
+                steady.add(request, self.steps, idle)
+            stays = stays and not reason and request.registered_blocks == filled
+        self._nobody_fits = stays
 
-    def _deliver(self, request: Request, story: Story) -> None:
-        before = self._delivered.get(request)
-        self._delivered[request] = self._now
-        if before is None:
+    def _deliver(self, request: SimulatedRequest) -> None:
+        if request.delivered_s is None:
+            story = request.story
             story.scheduled_s, story.first_token_s = request.scheduled_at, self._now
             story.cached_tokens = request.cached_tokens
         else:
-            self.gaps.add(self._now - before, 1)
+            self.gaps.add(self._now - request.delivered_s, 1)
+        request.delivered_s = self._now
 
-    def _jump(self, until_s: float) -> bool:
-        """Take several steps of the same decodes at once; False where that is not certain to decide the same."""
-        scheduler = self.scheduler
-        running, config = scheduler.running, scheduler.config
-        rows = len(running)
-        seats_left = config.max_num_seqs - rows
-        if not rows or rows > config.max_num_batched_tokens or seats_left < 0 or config.draft_length(rows):
-            return False
-        # Whoever waits must be kept out by want of seats, or by want of blocks, of which there are ever fewer.
-        if len(scheduler.waiting) and seats_left and not self._nobody_fits:
-            return False
-        left = min(request.most_tokens - len(request.tokens) for request in running) - 1
-        if left < 2 or any(request.remaining != 1 or request not in self._delivered for request in running):
-            return False
-        context = sum(len(request.tokens) for request in running)
-        count = self._steps_until(until_s, min(left, _LONGEST_JUMP), rows, context)
-        while count > 1 and self._blocks_wanted(count) > self._pool.num_free:
-            count //= 2
-        if count < 2:
-            return False
+    def _repeat(self, until_s: float) -> None:
+        """Steps of the steady rows alone, up to the first that begins at that time or has somebody due."""
+        steady = self._steady
+        rows, context = steady.rows, steady.context
+        count = self._steps_until(until_s, steady.due_at - self.steps, rows, context)
         seconds = self._seconds(count, rows, context)
-        late = 0
-        for request in running:
-            grown = scheduler.cache.grow(request, len(request.tokens) + count - 1)
-            assert grown
-            number, _ = self._stories[request]
-            request.tokens.extend([-1 - number] * count)
-            request.num_computed += count
-            scheduler.cache.computed(request)
-            if (since_s := self._now - self._delivered[request]) > 0.0:  # The last step left it out.
-                self.gaps.add(since_s + seconds / count, 1)
-                late += 1
-            self._delivered[request] = self._now + seconds
-        self.gaps.add(seconds / count, rows * count - late)
+        self.gaps.add(seconds / count, rows * count)
         self._now += seconds
         self.busy_s += seconds
         self.steps += count
-        return True
+        steady.stepped(count)
 
     def _steps_until(self, until_s: float, most: int, rows: int, context: int) -> int:
         """How many of the next `most` steps begin before that time."""
@@ -235,10 +255,20 @@ class SimulatedEngine:
         terms: Terms = (count, rows * count, rows * count, rows * count, contexts, 0.0)
         return self._cost.seconds(terms)
 
-    def _blocks_wanted(self, count: int) -> int:
-        size, groups = self._pool.block_size, len(self.scheduler.cache.groups)
-        places = sum(
-            max(0, -(-(len(request.tokens) + count - 1) // size) - request.covered // size)
-            for request in self.scheduler.running
-        )
-        return places * groups
+    def _config_beside(self, rows: int) -> EngineConfig:
+        """What so many steady rows leave of each step's tokens and of the seats."""
+        found = self._left_over.get(rows)
+        if found is None:
+            tokens, seats = self._config.max_num_batched_tokens - rows, self._config.max_num_seqs - rows
+            found = self._config.model_copy(update={"max_num_batched_tokens": tokens, "max_num_seqs": seats})
+            self._left_over[rows] = found
+        return found
+
+
+def _rank(request: Request) -> Rank:
+    return request.rank
+
+
+def _simulated(request: Request) -> SimulatedRequest:
+    assert isinstance(request, SimulatedRequest)
+    return request

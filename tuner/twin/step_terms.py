@@ -67,6 +67,12 @@ def terms_of(plan: StepPlan) -> Terms:
     return (1.0, tokens, len(plan.works), sampled, context, attended)
 
 
+def with_decodes(terms: Terms, rows: int, context: int) -> Terms:
+    """Of the same step with so many decodes more; context: their tokens."""
+    steps, tokens, other_rows, sampled, context_tokens, attended = terms
+    return (steps, tokens + rows, other_rows + rows, sampled + rows, context_tokens + context, attended)
+
+
 def summed(several: Iterable[Terms]) -> Terms:
     """Of several steps together."""
     columns = [sum(column) for column in zip(*several, strict=True)] or [0.0] * len(NAMES)

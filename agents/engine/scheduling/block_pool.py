@@ -62,16 +62,25 @@ class BlockPool:
 
     def allocate(self, group: int = 0) -> int:
         """A block with one holder and no content; evicts the least recently used cached block when none is blank."""
-        if self._blank:
-            block = self._blank.popleft()
-        else:
-            assert self._cached, "allocate from an empty pool"
-            block, _ = self._cached.popitem(last=False)
-            self._forget(block)
-            self.evictions += 1
-        self._group[block] = group
-        self._take(block)
+        (block,) = self.allocate_several(1, group)
         return block
+
+    def allocate_several(self, count: int, group: int = 0) -> list[int]:
+        """So many blocks, as `allocate` gives one after another."""
+        assert count <= self.num_free, "allocate from an empty pool"
+        blank, cached, holders, groups = self._blank, self._cached, self._holders, self._group
+        blocks = [blank.popleft() for _ in range(min(count, len(blank)))]
+        if evicted := count - len(blocks):
+            for _ in range(evicted):
+                block, _ = cached.popitem(last=False)
+                self._forget(block)
+                blocks.append(block)
+            self.evictions += evicted
+        for block in blocks:
+            holders[block], groups[block] = 1, group
+        self.num_held += count
+        self.held_by_group[group] += count
+        return blocks
 
     def hold(self, block: int) -> None:
         """One more holder of a cached or held block."""
@@ -79,7 +88,9 @@ class BlockPool:
             self._holders[block] += 1
         else:
             del self._cached[block]
-            self._take(block)
+            self._holders[block] = 1
+            self.num_held += 1
+            self.held_by_group[self._group[block]] += 1
 
     def register(self, block: int, content: Content) -> None:
         """Say that a held block is full and what it holds, so that it is worth keeping once nobody holds it."""
@@ -88,18 +99,22 @@ class BlockPool:
 
     def release(self, blocks: Iterable[int]) -> None:
         """One holder less of each; give them last to first, so that a prompt's end is evicted before its start."""
-        holders = self._holders
+        holders, groups, held_by_group = self._holders, self._group, self.held_by_group
+        content, cached, blank = self._content, self._cached, self._blank
+        freed = 0
         for block in blocks:
-            assert holders[block] > 0, "released more often than held"
-            holders[block] -= 1
-            if holders[block]:
+            left = holders[block] - 1
+            assert left >= 0, "released more often than held"
+            holders[block] = left
+            if left:
                 continue
-            self.num_held -= 1
-            self.held_by_group[self._group[block]] -= 1
-            if block in self._content:
-                self._cached[block] = None
+            freed += 1
+            held_by_group[groups[block]] -= 1
+            if block in content:
+                cached[block] = None
             else:
-                self._blank.append(block)
+                blank.append(block)
+        self.num_held -= freed
 
     def mark_drafted(self, block: int) -> None:
         """The draft model, too, has computed its keys and values of this block's tokens. Ignored without content."""
@@ -117,11 +132,6 @@ class BlockPool:
         for block in list(self._content):
             self._forget(block)
         return count
-
-    def _take(self, block: int) -> None:
-        self._holders[block] = 1
-        self.num_held += 1
-        self.held_by_group[self._group[block]] += 1
 
     def _forget(self, block: int) -> None:
         self._drafted.discard(block)

@@ -171,7 +171,7 @@ class KvCache:
     def _most_at_once(self, blocks: int, chunk: int) -> int:
         """Blocks that a request of `blocks` blocks holds at most at a time when computed in chunks of this size."""
         size = self.pool.block_size
-        windows = (min(blocks, blocks_spanned(window - 1 + chunk, size)) for _, window in self._windows)
+        windows = [min(blocks, blocks_spanned(window - 1 + chunk, size)) for _, window in self._windows]
         return len(self._full) * blocks + sum(windows)
 
     def _begin(self, request: Request, found: Hit, chunk: int | None) -> bool:
@@ -179,7 +179,7 @@ class KvCache:
         total = pool.blocks_for(len(request.tokens))
         chunk = min(chunk or request.remaining, len(request.tokens) - found.count * size)
         # A chunk that not even the whole pool could hold does not keep a request out: it will be cut.
-        while chunk > 1 and self._most_at_once(total, chunk) > pool.num_blocks:
+        while self._windows and chunk > 1 and self._most_at_once(total, chunk) > pool.num_blocks:
             chunk //= 2
         needed = len(self._full) * (total - found.count)
         for (_, window), (_, reach) in zip(self._windows, self._hits.reach, strict=True):
@@ -195,7 +195,7 @@ class KvCache:
         for block in blocks:
             pool.hold(block)
         for group in self._full:
-            found.tables[group] += [pool.allocate(group) for _ in range(total - found.count)]
+            found.tables[group] += pool.allocate_several(total - found.count, group)
         request.tables = found.tables
         request.covered = min(map(len, found.tables)) * size
         request.num_computed = found.count * size
@@ -223,25 +223,28 @@ class KvCache:
     def _extend(self, request: Request, tokens: int) -> None:
         places = self.pool.blocks_for(tokens)
         for group, table in enumerate(request.tables):
-            for _ in range(places - len(table)):
-                table.append(self.pool.allocate(group))
+            if (missing := places - len(table)) > 0:
+                table += self.pool.allocate_several(missing, group)
         request.covered = max(request.covered, places * self.pool.block_size)
 
     def _register(self, request: Request) -> None:
         """Enter newly filled blocks in the tree. Where another request has filled one with the same tokens meanwhile,
         its block is shared from here on and the own one given back."""
-        size, tokens = self.pool.block_size, request.tokens
+        size = self.pool.block_size
         full = request.num_computed // size
         prefix = request.prefix
         if prefix is not None and full > request.registered_blocks:
             stood = prefix
-            for place in range(request.registered_blocks, full):
-                prefix = prefix.extended(tuple(tokens[place * size : (place + 1) * size]))
-                for group, table in enumerate(request.tables):
+            tables, register = list(enumerate(request.tables)), self.pool.register
+            for place, key in enumerate(
+                request.blocks(request.registered_blocks, full, size), request.registered_blocks
+            ):
+                prefix = prefix.extended(key)
+                for group, table in tables:
                     known, own = prefix.blocks[group], table[place]
                     if known == NULL_BLOCK:
                         prefix.put(group, own)
-                        self.pool.register(own, prefix)
+                        register(own, prefix)
                     elif request.draft_computed <= place * size or self.pool.is_drafted(known):
                         self.pool.hold(known)
                         self.pool.release([own])

@@ -47,14 +47,16 @@ class PrefixHits:
     def _cached_prefix(self, request: Request) -> Hit:
         """The longest run of blocks from the start that need not be computed. Groups without a window need all of its
         blocks, the others those that the token after it looks at."""
-        size, tokens = self._pool.block_size, request.tokens
+        size = self._pool.block_size
         node = self.salts.children.get(request.salt)
         path: list[Prefix] = []
         count = 0
         runs = [0] * len(self.reach)  # Present blocks of each window group without a gap, up to here.
-        for place in range(request.skippable // size if node else 0):
-            node = node.children.get(tuple(tokens[place * size : (place + 1) * size])) if node else None
-            if node is None or any(node.blocks[group] == NULL_BLOCK for group in self._full):
+        if node is None or not node.children:
+            return Hit(0, None, [[] for _ in range(self._groups)], 0)
+        for place, key in enumerate(request.blocks(0, request.skippable // size, size)):
+            node = node.children.get(key)
+            if node is None or any([node.blocks[group] == NULL_BLOCK for group in self._full]):
                 break
             path.append(node)
             usable = True

@@ -48,7 +48,9 @@ class Prefix:
     def lose(self, group: int) -> None:
         """The group's block is given to somebody else."""
         self.blocks[group] = NULL_BLOCK
-        self.leave()
+        self._uses -= 1
+        if not self._uses:
+            self._go()
 
     def enter(self) -> None:
         """A sequence stands here: what it computes next will be registered below this node."""
@@ -56,8 +58,12 @@ class Prefix:
 
     def leave(self) -> None:
         """One use less; a node without any goes, and so on upwards."""
-        node: Prefix = self
-        node._uses -= 1
+        self._uses -= 1
+        if not self._uses:
+            self._go()
+
+    def _go(self) -> None:
+        node = self
         while not node._uses and (parent := node.parent) is not None:
             del parent.children[node._key]
             parent._uses -= 1

@@ -6,7 +6,7 @@ chained, so that equal hashes mean equal tokens from the start.
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum, StrEnum
 
 from agents.engine.request.params import SamplingParams
@@ -165,6 +165,12 @@ class Request:
     def most_tokens(self) -> int:
         """Tokens it holds when it ends by length."""
         return self.prompt_length + self.params.max_tokens
+
+    def blocks(self, first: int, end: int, block_size: int) -> Iterable[Hashable]:
+        """What tells the tokens of a full block from any others, of those from place `first` up to `end`: equal exactly
+        where they are."""
+        for start in range(first * block_size, end * block_size, block_size):
+            yield tuple(self.tokens[start : start + block_size])
 
     def block_hashes(self, count: int, block_size: int) -> list[int]:
         """Hashes of the first `count` full blocks."""

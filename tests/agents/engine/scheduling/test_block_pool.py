@@ -33,12 +33,16 @@ class PoolMachine(RuleBasedStateMachine):
         self.drafted: set[int] = set()
 
     @precondition(lambda self: self.pool.num_free)
-    @rule(group=st.integers(0, GROUPS - 1))
-    def allocate(self, group: int) -> None:
+    @rule(data=st.data(), group=st.integers(0, GROUPS - 1))
+    def allocate(self, data: st.DataObject, group: int) -> None:
         blank = BLOCKS - len(set(self.holders)) - len(self.cached)
-        block = self.pool.allocate(group)
+        count = data.draw(st.integers(0, self.pool.num_free))
+        for number, block in enumerate(self.pool.allocate_several(count, group)):
+            self.allocated(block, group, blank - number)
+
+    def allocated(self, block: int, group: int, blank: int) -> None:
         assert 1 <= block <= BLOCKS and block not in self.holders
-        if not blank:
+        if blank <= 0:
             assert block == self.cached.pop(0), "the least recently used is evicted, and only when none is blank"
             assert self.content.pop(block).lost == [self.group[block]]
             self.drafted.discard(block)

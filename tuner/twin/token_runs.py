@@ -1,0 +1,99 @@
+"""Tokens as runs of equal ones: prompts whose text is not known, so that a block of them is two numbers.
+
+Guarantee: two stretches of equal length have equal keys exactly where their tokens are equal; runs that meet with the
+same token are one.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby, repeat
+from operator import eq
+from typing import overload
+
+_OTHERS = 2
+"""Runs at the end that are seldom a block long: what only one prompt has, and what it is answered."""
+
+
+class TokenRuns(Sequence[int]):
+    """A sequence of token ids that grows at its end."""
+
+    __slots__ = ("_ends", "_values")
+
+    def __init__(self, tokens: Sequence[int] = ()) -> None:
+        """Of any others, a copy."""
+        self._values: list[int] = []
+        self._ends: list[int] = []
+        if isinstance(tokens, TokenRuns):
+            self._values += tokens._values
+            self._ends += tokens._ends
+            return
+        for token, run in groupby(tokens):
+            self.extend(token, sum(1 for _ in run))
+
+    @classmethod
+    def even(cls, tokens: Sequence[int], each: int) -> "TokenRuns":
+        """Each of the tokens so many times."""
+        found = cls()
+        if any(map(eq, tokens, tokens[1:])):
+            for token in tokens:
+                found.extend(token, each)
+        else:
+            found._values, found._ends = list(tokens), list(range(each, each * len(tokens) + 1, each))
+        return found
+
+    def extend(self, token: int, count: int) -> None:
+        """Add it so many times."""
+        if count <= 0:
+            return
+        length = len(self) + count
+        if self._values and self._values[-1] == token:
+            self._ends[-1] = length
+        else:
+            self._values.append(token)
+            self._ends.append(length)
+
+    def keys(self, count: int, size: int) -> list[tuple[int, ...]]:
+        """Of the first `count` blocks of `size` tokens."""
+        found: list[tuple[int, ...]] = []
+        if (whole := self._whole_runs(count, size)) > 0:
+            found += zip(self._values[:whole], repeat(size))
+        found += [self.key(start, start + size) for start in range(len(found) * size, count * size, size)]
+        return found
+
+    def _whole_runs(self, count: int, size: int) -> int:
+        """Of how many blocks at the start each is a run, all looked at at once."""
+        whole = min(count, len(self._ends) - _OTHERS)
+        return whole if self._ends[: max(0, whole)] == list(range(size, whole * size + 1, size)) else 0
+
+    def key(self, start: int, end: int) -> tuple[int, ...]:
+        """Of the tokens from `start` up to `end`: each run's token, and its length."""
+        values, ends = self._values, self._ends
+        place = bisect_right(ends, start)
+        if ends[place] >= end:
+            return values[place], end - start
+        found: list[int] = []
+        while start < end:
+            stop = min(ends[place], end)
+            found += (values[place], stop - start)
+            start, place = stop, place + 1
+        return tuple(found)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[int]:
+        start = 0
+        for token, end in zip(self._values, self._ends, strict=True):
+            yield from repeat(token, end - start)
+            start = end
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"token {place} of {len(self)}")
+        return self._values[bisect_right(self._ends, place % len(self))]
