@@ -52,10 +52,9 @@ def shown(apart: float, nats: float) -> float:
 
 def main() -> None:
     factors = (1.15, 1.18, 1.2, 1.25)
-    print(
-        "| nodes drift by | judged for | standard error | equal: not worse | "
-        + " | ".join(f"x{f} worse" for f in factors)
-    )
+    worse_heads = " | ".join(f"x{factor} worse" for factor in factors)
+    print(f"| nodes drift by | judged for | standard error | equal: not worse | {worse_heads} |")
+    print("|---" * (4 + len(factors)) + "|")
     for name, drift in (("1 %", Shape().drift), ("4 %", ((0.02, 1200.0), (0.03, 7200.0)))):
         for judged_s in (300.0, 1800.0, 3600.0):
             error = standard_error(replace(Shape(), drift=drift), judged_s)
