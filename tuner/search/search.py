@@ -29,8 +29,9 @@ from tuner.search.quality_gate import is_unfit
 from tuner.search.random_rival import RandomRival, random_rival
 from tuner.search.space import Space
 
-LEAST_GAIN = 0.02
-"""A next trial that is expected to make the best less than so much better (log ratio) does not pay."""
+LEAST_GAIN, SURE = 0.015, 0.8
+"""A next trial that is expected to make the best less than so much better (log ratio) does not pay, once something that
+was measured keeps the limits with this probability: what a lucky run lets in is no end."""
 LEAST_TRIALS = 6
 """So many are measured before that is asked: fewer do not tell how large a gain may be."""
 LIKELY = 0.5
@@ -180,8 +181,9 @@ class Search:
             return f"{self._max_trials} trials measured"
         if self.outcomes and not self.space.values:
             return "the search space holds one configuration only"
-        if self._gain is not None and self._gain < LEAST_GAIN and len(self.outcomes) >= LEAST_TRIALS:
-            return f"a further trial is expected to gain {share_text(self._gain, 1)}"
+        gain, enough = self._gain, len(self.outcomes) >= LEAST_TRIALS
+        if gain is not None and gain < LEAST_GAIN and enough and self._is_sure():
+            return f"a further trial is expected to gain {share_text(gain, 1)}"
         return ""
 
     def why_none(self) -> str:
@@ -281,6 +283,11 @@ class Search:
         assert belief is not None
         mean, kept = belief.objective.mean, belief.feasible >= LIKELY
         return float(mean[kept].min() if kept.any() else mean.max())
+
+    def _is_sure(self) -> bool:
+        """Whether something measured surely keeps the limits."""
+        _, belief = self._measured()
+        return belief is not None and bool((belief.feasible >= SURE).any())
 
     def _measured(self) -> tuple[list[Outcome], Belief | None]:
         """Each configuration that could be measured and whose format is permitted, once, with all its runs together."""

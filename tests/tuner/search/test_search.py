@@ -147,6 +147,11 @@ def test_it_ends_when_a_further_trial_is_expected_to_gain_nothing() -> None:
     assert LEAST_TRIALS <= len(search.outcomes) < 30 and "expected to gain" in search.why_over()
 
 
+def test_it_does_not_end_while_nothing_surely_keeps_the_limits() -> None:
+    search = _run(lambda _: Assessment(1.0, {"itl:0.99": 0.02}), 0, trials=20)
+    assert len(search.outcomes) == 20 and search.why_over() == "20 trials measured"
+
+
 def test_it_does_not_end_before_it_knows_how_large_a_gain_may_be() -> None:
     assert len(_run(lambda _: good(1.0), 0, trials=LEAST_TRIALS - 1).outcomes) == LEAST_TRIALS - 1
 
