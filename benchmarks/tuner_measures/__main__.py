@@ -1,4 +1,4 @@
-"""How good a study's search and finish are, on surfaces with known truth, beside rivals at equal time.
+"""How good a study's search and finish are, on surfaces with known truth and one that was measured, beside rivals.
 
 python -m benchmarks.tuner_measures                       # all, 30 seeds
 python -m benchmarks.tuner_measures --only search --surfaces narrow --players product,random --seeds 5
@@ -12,9 +12,10 @@ import optuna
 
 from benchmarks.tuner_measures import finish_power, search_regret
 from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
+from benchmarks.tuner_measures.measured_surface import full_weights, measured
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
-SURFACES = {"narrow": narrow, "broken": broken}
+SURFACES = {"narrow": narrow, "broken": broken, "measured": measured, "full": full_weights}
 
 
 def main() -> None:

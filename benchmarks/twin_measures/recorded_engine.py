@@ -33,6 +33,7 @@ class Served:
 
     ttft_s: list[float] = field(default_factory=list)
     tpot_s: list[float] = field(default_factory=list)
+    e2e_s: list[float] = field(default_factory=list)
     steps: list[Row] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
@@ -58,6 +59,8 @@ class RecordedEngine:
     def serve(self, arrivals: Sequence[Arrival], config: EngineConfig) -> Served:
         engine, found = self._engine, Served()
         scheduler = engine.scheduler
+        if config.quantization != scheduler.config.quantization:
+            engine.swap_weights(config.quantization)
         engine.pool.reset_cache()
         scheduler.config = config
         left = list(reversed(arrivals))
@@ -92,6 +95,7 @@ class RecordedEngine:
                         marks[output.request] += [now] * len(output.tokens)
         for request, given in marks.items():
             found.ttft_s.append(given[0] - request.arrived_at)
+            found.e2e_s.append(given[-1] - request.arrived_at)
             if len(given) > 1:
                 found.tpot_s.append((given[-1] - given[0]) / (len(given) - 1))
         return found
