@@ -68,7 +68,7 @@ def test_an_equal_canary_is_not_worse_row_by_row_with_its_interval_and_guardrail
 
 
 def test_a_slower_canary_is_worse_and_waits_for_nothing() -> None:
-    evidence = judged(1.8, 30)
+    evidence = judged(1.8, 90)
     text = shown(evidence)
     assert evidence["verdict"] == "worse" and finding(text, "TTFT typical") == "worse"
     assert 'class="waits"' not in text
@@ -139,7 +139,7 @@ def without_new_fields(evidence: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_older_evidence_is_told_by_its_intervals() -> None:
-    text = shown(without_new_fields(judged(1.8, 30)))
+    text = shown(without_new_fields(judged(1.8, 90)))
     assert finding(text, "TTFT typical") == "worse" and "interval-band" not in text
     assert finding(shown(without_new_fields(judged())), "TTFT typical") == "not worse"
     assert rows_of({"nodes_at_end": {}}).judged == []
@@ -148,7 +148,7 @@ def test_older_evidence_is_told_by_its_intervals() -> None:
 
 
 def test_each_wave_is_told_and_the_newest_stands_open() -> None:
-    waves = [judged() | {"nodes": ["gpu-1", "gpu-2"]}, judged(1.8, 30) | {"nodes": ["gpu-1", "gpu-2", "gpu-3"]}]
+    waves = [judged() | {"nodes": ["gpu-1", "gpu-2"]}, judged(1.8, 90) | {"nodes": ["gpu-1", "gpu-2", "gpu-3"]}]
     evidence = judged() | {"waves": waves}
     assert [one.title for one in judgements(rollout(evidence))] == ["Canary", "Wave 1", "Wave 2"]
     text = shown(evidence)

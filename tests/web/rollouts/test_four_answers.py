@@ -55,7 +55,7 @@ def test_the_finding_is_that_of_the_newest_verdict_and_what_came_after_it_is_tol
 
 
 def test_harm_is_told_by_the_line_that_shows_it() -> None:
-    word, says = found(rollout(RolloutPhase.ROLLED_BACK, 2, evidence=judged(1.8, 30), ended_at=NOW))
+    word, says = found(rollout(RolloutPhase.ROLLED_BACK, 2, evidence=judged(1.8, 90), ended_at=NOW))
     assert word == "worse" and "TTFT typical worse, " in says and "% higher" in says
 
 
