@@ -62,7 +62,7 @@ def traffic(seed: int, requests: int, rate: float, corpus: Sequence[int]) -> lis
 
 
 def figures(served: Served) -> dict[str, float]:
-    """Seconds. itl: between a request's tokens, on its mean."""
+    """Seconds; tpot: a request's mean time between its tokens."""
     return {
         "e2e:0.5": float(np.quantile(served.e2e_s, 0.5)),
         "ttft:0.95": float(np.quantile(served.ttft_s, 0.95)),

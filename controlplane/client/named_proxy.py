@@ -41,7 +41,8 @@ def authorities(url: str) -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def unreached(error: Exception) -> str:
-    """Why such a client has no answer; where a certificate was not believed, with what says which are."""
+def unreached(error: Exception, mend: str = "SSL_CERT_FILE says whose certificates count") -> str:
+    """Why a client has no answer, in one line. mend: what says whose certificates it believes, told where it did not
+    believe one; such a client's is SSL_CERT_FILE."""
     text = str(error) or type(error).__name__
-    return f"{text}; SSL_CERT_FILE says whose certificates count" if NOT_BELIEVED in text else text
+    return f"{text}; {mend}" if NOT_BELIEVED in text else text

@@ -30,7 +30,7 @@ from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
-from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
+from controlplane.rollouts.judging.judging_plan import HISTORY_S, harm_part, plan_of
 from controlplane.rollouts.judging.served import Outcomes
 from controlplane.rollouts.machine import LAG_S, QUICK_LAG_S, SETTLE_S
 from controlplane.rollouts.policies import store as policies
@@ -41,9 +41,6 @@ from controlplane.rollouts.view import state_of
 from controlplane.telemetry import Span, TelemetryReader
 
 logger = logging.getLogger(__name__)
-
-HISTORY_S = 14400.0
-"""How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""
 
 FADING_S = 30.0
 """Time constant of a slow start, where a change has restarted the engine or swapped its weights."""

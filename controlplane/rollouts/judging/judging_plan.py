@@ -16,6 +16,9 @@ WAITING = (TTFT.short, E2E.short)
 CANARY_PART = 0.5
 """Of alpha, for harm; the waves after it share the rest equally."""
 
+HISTORY_S = 14400.0
+"""How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""
+
 BESIDE_ODDS = 3.0
 
 SHOWN_UP_TO = 0.9

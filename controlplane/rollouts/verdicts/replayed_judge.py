@@ -20,7 +20,7 @@ from controlplane.rollouts.checks import check_judged_by
 from controlplane.rollouts.judging.arms import Arm, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
-from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.judging.judging_plan import HISTORY_S, plan_of
 from controlplane.rollouts.judging.served import Outcomes
 from controlplane.rollouts.verdicts.asked_arms import LONGEST_S, Arms, arms_of, started_at
 from controlplane.rollouts.verdicts.verdict_answer import answer, outcome_of, reasons
@@ -30,8 +30,6 @@ LAG_S = 10.0
 """How far behind now windows are judged, so that late reports count."""
 LOOK_TICKS = 6
 """Windows between two looks."""
-HISTORY_S = 14400.0
-"""How much of the time before the canary teaches the judge what is usual of each arm."""
 NOBODY = Arm((), None)
 FIRST_MOMENT, FURTHEST = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=366)
 
