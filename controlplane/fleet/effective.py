@@ -52,6 +52,24 @@ def salvage(said: Any) -> tuple[EffectiveConfig | None, list[str]]:
     """As `read`, of parsed JSON."""
     if not isinstance(said, dict):
         return None, ["wants an object with revision, knobs and sources"]
+    whole = _whole(said)
+    return (whole, []) if whole is not None else _part_by_part(said)
+
+
+def _whole(said: dict[str, Any]) -> EffectiveConfig | None:
+    """What part by part would come to, many times faster; None where not every part is good."""
+    try:
+        found = EffectiveConfig.model_validate(said)
+        if any(found.knobs[name] != reported_knob(name, value) for name, value in found.knobs.items()):
+            return None
+    except (ValidationError, BadRequest):
+        return None
+    known = all(said.get(name, {}).keys() <= keys for name, keys in _KEYS.items())
+    storable = all(text == _storable(text) for text in (*found.sources.values(), *found.formats))
+    return found if known and storable else None
+
+
+def _part_by_part(said: dict[str, Any]) -> tuple[EffectiveConfig | None, list[str]]:
     problems: list[str] = []
     parts: dict[str, Any] = {}
     for name in ("revision", "knobs"):

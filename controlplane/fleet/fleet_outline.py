@@ -7,12 +7,13 @@ from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.nodes import MOST_NAMED, FleetOutline, NodeRole
 from controlplane.fleet import machine, whole_fleet
+from controlplane.fleet.running import RUNS
 from controlplane.fleet.tables import NodeRow, PoolRow
 
 
 def fleet_outline(session: Session, pool: str | None = None) -> FleetOutline:
     """`pool`: whose nodes are named; the first pool's without it."""
-    alike = select(NodeRow.pool).add_columns(col(NodeRow.override_revision), *whole_fleet.RUNS)
+    alike = select(NodeRow.pool).add_columns(col(NodeRow.override_revision), *RUNS)
     serving = session.execute(alike.distinct().where(col(NodeRow.role) == NodeRole.SERVING.value)).all()
     promoted = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
     pools = sorted({name for name, *_ in serving})

@@ -4,11 +4,11 @@ Guarantee: whatever changes what a node should run also brings its drift up to d
 caller pokes the `FleetHub` after the commit, so that connected agents hear of it at once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, and_, col, or_, select
+from sqlmodel import Session, and_, col, or_, select, update
 
 from controlplane import ledger
 from controlplane.auth import store as tokens
@@ -17,7 +17,8 @@ from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.changes.label_selector import Selector
 from controlplane.contract.errors import Conflict, NotFound
-from controlplane.fleet import machine, revisions
+from controlplane.fleet import drift, machine, revisions
+from controlplane.fleet.drift import MOST_NAMED
 from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.selected_nodes import conditions
 from controlplane.fleet.tables import NodeRow, PoolRow
@@ -32,9 +33,6 @@ SOCKET_SILENCE_S = 150.0
 
 
 EVERY_NODE = Selector()
-MOST_NAMED = 5_000
-"""Names in one statement: databases take some ten thousands."""
-
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
@@ -86,19 +84,15 @@ def row_of(session: Session, name: str) -> NodeRow:
     return row
 
 
-def _with_another_override(session: Session, names: Sequence[str], number: int | None) -> list[NodeRow]:
-    """Those of these nodes that have not this one. Raises `NotFound`."""
+def _check_known(session: Session, names: Sequence[str]) -> None:
+    """Raises `NotFound`."""
     known: set[str] = set()
-    found: list[NodeRow] = []
     for begin in range(0, len(names), MOST_NAMED):
         some = col(NodeRow.node).in_(names[begin : begin + MOST_NAMED])
         known |= set(session.exec(select(NodeRow.node).where(some)))
-        other = col(NodeRow.override_revision).is_distinct_from(number)
-        found += session.exec(select(NodeRow).where(some, other).order_by(col(NodeRow.node)))
     for name in names:
         if name not in known:
             row_of(session, name)
-    return found
 
 
 def pool_revision(session: Session, pool: str) -> int | None:
@@ -129,7 +123,7 @@ def set_pool_revision(session: Session, pool: str, number: int, now: datetime) -
     row.revision = number
     session.add(row)
     session.flush()
-    refresh_drift(session, session.exec(select(NodeRow).where(NodeRow.pool == pool)), now)
+    drift.refresh_those(session, col(NodeRow.pool) == pool, now)
 
 
 def set_override(session: Session, node_names: Sequence[str], number: int | None, now: datetime) -> None:
@@ -139,12 +133,16 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
     """
     if number is not None:
         revision(session, number)
-    rows = _with_another_override(session, node_names, number)
-    for row in rows:
-        row.override_revision = number
-        session.add(row)
-    session.flush()
-    refresh_drift(session, rows, now)
+    _check_known(session, node_names)
+    names = sorted(node_names)
+    for begin in range(0, len(names), MOST_NAMED):
+        some = col(NodeRow.node).in_(names[begin : begin + MOST_NAMED])
+        other = col(NodeRow.override_revision).is_distinct_from(number)
+        # Locked by rising name, as all do who change several.
+        locked = select(NodeRow.node).where(some, other).order_by(col(NodeRow.node)).with_for_update()
+        changed = col(NodeRow.node).in_(session.exec(locked).all())
+        session.exec(update(NodeRow).where(changed).values(override_revision=number))
+        drift.refresh_those(session, changed, now)
 
 
 def ask_cache_reset(session: Session, name: str) -> NodeView:
@@ -176,18 +174,6 @@ def _trial_row(session: Session, name: str) -> NodeRow:
             role=row.role,
         )
     return row
-
-
-def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime, wishes: Wishes | None = None) -> None:
-    """Set or clear `drift_since` by what the nodes should run and what they last said they run."""
-    known = wishes or Wishes(session)
-    for row in rows:
-        wish = known.of(row)
-        if wish is not None and machine.drifts(wish.revision, effective_of(row)):
-            row.drift_since = row.drift_since or now
-        else:
-            row.drift_since = None
-        session.add(row)
 
 
 def adopt(session: Session, row: NodeRow, now: datetime, wishes: Wishes) -> None:

@@ -14,16 +14,13 @@ from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, NodeRole, state_of
 from controlplane.contract.knobs import canonical_json
-from controlplane.fleet import effective, machine
+from controlplane.fleet import machine
+from controlplane.fleet.running import MOST_READ, RUNS, running
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.wishes import Wishes
 
 DIGITS = 12
 """Of a configuration's hash: enough to tell a fleet's apart, few enough to be read."""
-MOST_READ = 4096
-"""Different configurations that are remembered."""
-RUNS = tuple(cast(col(NodeRow.effective)[part], String) for part in ("revision", "knobs"))
-"""What a node runs, as JSON. The rest of what it reports, its memory above all, no two nodes have alike."""
 
 
 def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
@@ -61,9 +58,7 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
 @lru_cache(maxsize=MOST_READ)
 def runs(revision: str | None, knobs: str | None) -> tuple[int | None, str]:
     """Revision and hash of the knobs in a stored effective configuration, of which `RUNS` are given."""
-    if revision is None or knobs is None:
-        return None, ""
-    found, _ = effective.salvage({"revision": json.loads(revision), "knobs": json.loads(knobs)})
+    found = running(revision, knobs)
     if found is None:
         return None, ""
     return found.revision, hashlib.sha256(canonical_json(machine.known(found)).encode()).hexdigest()[:DIGITS]

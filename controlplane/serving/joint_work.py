@@ -5,6 +5,7 @@ Guarantees: each is done once; what comes alone is done at once, by itself. One 
 taken it is not done.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
@@ -24,7 +25,7 @@ class _Waiting(Generic[A, B]):
     def __init__(self, asked: A) -> None:
         self.asked = asked
         self.found: list[B | Exception] = []
-        self.told = anyio.Event()
+        self.told = asyncio.Event()
 
 
 class JointWork(Generic[A, B]):
@@ -70,7 +71,7 @@ class JointWork(Generic[A, B]):
         taken = [mine, *islice(self._waiting, self._most - 1)]
         for one in taken[1:]:
             del self._waiting[one]
-            one.told = anyio.Event()
+            one.told.clear()
         try:
             found = await to_thread.run_sync(self._work, [one.asked for one in taken], limiter=self._limiter)
         except BaseException:  # It was not begun, or is no work of one of them alone.

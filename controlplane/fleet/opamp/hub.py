@@ -87,7 +87,7 @@ class AgentConnection:
     spoke_s: float | None = None  # When its last message came, by the hub's steady clock; None: none has.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
-    wake: anyio.Event = field(default_factory=anyio.Event)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
     # Held from reading the desired state until the answer is sent: an older offer never follows a newer one.
     turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
 

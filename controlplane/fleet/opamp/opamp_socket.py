@@ -175,7 +175,7 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
     hub = service.fleet
     while True:
         await connection.wake.wait()
-        connection.wake = anyio.Event()
+        connection.wake.clear()
         if connection.ended is not None:
             await _end(socket, connection, connection.ended, service)
             return

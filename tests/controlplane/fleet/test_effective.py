@@ -160,3 +160,18 @@ def test_a_cost_is_finite_and_never_negative() -> None:
     for wrong in (-1.0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="mean_s"):
             ChangeCost(count=1, last_s=1.0, mean_s=wrong)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(list(GOOD)), ANYTHING | st.dictionaries(st.sampled_from(list(KNOBS)), ANYTHING)))
+def test_what_is_good_as_a_whole_comes_to_the_same_part_by_part(parts: dict[str, Any]) -> None:
+    said = json.loads(body(**parts))
+    whole = effective._whole(said)
+    found, problems = effective._part_by_part(said)
+    assert whole is None or (whole, []) == (found, problems)
+    assert whole is not None or problems or found is None
+
+
+def test_a_zero_byte_which_no_database_keeps_is_taken_out() -> None:
+    found, problems = effective.read(body(sources={"max_num_seqs": "a\x00b"}))
+    assert problems == [] and found is not None and found.sources == {"max_num_seqs": "ab"}
