@@ -128,7 +128,7 @@ class TelemetryStore:
         """Fold sealed windows into frames and drop what is too old. Returns the frames written."""
         frames = self._compactor.tick(now)
         with self._database.snapshot() as connection:
-            self._forget_folded(connection)
+            self._forget_gone(connection)
         return frames
 
     def follow(self, _: datetime) -> None:
@@ -136,7 +136,7 @@ class TelemetryStore:
         bounds on them hold here."""
         with self._database.snapshot() as connection:
             self.writer.note_backlog(backlog(connection))
-            self._forget_folded(connection)
+            self._forget_gone(connection)
         self._compactor.know_names()
 
     # -- ingest --------------------------------------------------------------------------------------------------
@@ -281,11 +281,13 @@ class TelemetryStore:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _forget_folded(self, connection: Connection) -> None:
-        """What memory holds of pending rows is bounded by what waits."""
+    def _forget_gone(self, connection: Connection) -> None:
+        """What memory holds of pending rows is bounded by what waits, and of frames by what is kept."""
         waiting = self._head.waiting(connection)
         self._head.keep(waiting)
         self._fleet_runs.keep(waiting)
+        levels = self.frames.state(connection).levels.values()
+        self._decoded.forget({level.resolution: level.kept_from for level in levels})
 
     def _histogram(self, metric: str) -> MetricRef:
         asked = self.find(metric)

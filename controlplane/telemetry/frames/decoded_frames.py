@@ -1,9 +1,11 @@
 """Frames that were decoded lately: dashboards ask for the same ones over and over.
 
-Guarantee: a block is only given for the very bytes that it was decoded from; at most `bytes_held` are held.
+Guarantee: a block is only given for the very bytes that it was decoded from; at most `bytes_held` are held, and none of
+a frame that the store no longer keeps.
 """
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -46,16 +48,29 @@ class _Recent:
             self._blocks[found.key] = held
         return block
 
+    def forget(self, kept_from: Mapping[int, int]) -> None:
+        with self._lock:
+            for key in [key for key in self._blocks if key.window < kept_from.get(key.resolution, 0)]:
+                del self._blocks[key]
+
 
 class DecodedFrames:
     """`block` of any frame."""
 
     def __init__(self, fleet_bytes: int = FLEET_BYTES, node_bytes: int = NODE_BYTES) -> None:
         self._fleet, self._nodes = _Recent(fleet_bytes), _Recent(node_bytes)
+        self._kept_from: dict[int, int] = {}
 
     def block(self, found: Frame) -> Block:
         """Raises `frame.Damaged`."""
         return (self._fleet if found.key.block == FLEET else self._nodes).block(found)
+
+    def forget(self, kept_from: Mapping[int, int]) -> None:
+        """By resolution the oldest window that is still kept: nobody asks for what was before."""
+        if kept_from != self._kept_from:
+            self._kept_from = dict(kept_from)
+            for recent in (self._fleet, self._nodes):
+                recent.forget(kept_from)
 
 
 def _nbytes(block: Block) -> int:

@@ -86,3 +86,16 @@ def test_small_frames_are_reckoned_with_their_objects() -> None:
     finally:
         tracemalloc.stop()
     assert taken < frames._nodes._blocks.currsize
+
+
+def test_what_the_store_no_longer_keeps_is_forgotten(decoded: list[bytes]) -> None:
+    frames = DecodedFrames()
+    for window in (10, 11):
+        frames.block(frame_of(1.0, window))
+        frames.block(frame_of(1.0, window, block=1))
+    frames.forget({5: 11, 60: 99})
+    assert [len(recent._blocks) for recent in (frames._fleet, frames._nodes)] == [1, 1]
+    del decoded[:]
+    frames.block(frame_of(1.0, 11))
+    frames.block(frame_of(1.0, 11, block=1))
+    assert not decoded
