@@ -454,6 +454,19 @@ class TestTelemetryStore:
         assert self.count() == 2
         assert verify(self.database, self.store.frames).findings.all == []
 
+    @pytest.mark.parametrize("look", ["tick", "follow"])
+    def test_frames_that_are_gone_leave_the_memory_too(self, look: str) -> None:
+        self.send(0, [0.1])
+        self.build_all()
+        self.answer(0, 60, ["node"], 5)
+        remembered = self.store._decoded._nodes._blocks
+        assert {key.resolution for key in remembered} == {5}
+        self.clock.now = self.at(20 * 3600)
+        if look == "follow":
+            TelemetryStore(self.database, self.clock).tick(self.clock())
+        getattr(self.store, look)(self.clock())
+        assert len(remembered) == 0
+
     def test_history_is_not_written_where_it_would_be_dropped(self) -> None:
         for i in (0, 5, 65):
             self.send(i, [0.1])
