@@ -52,6 +52,7 @@ def main(description: str | None) -> int:
         quick=asked.quick,
         trace=asked.trace,
         served_seconds=4.0 if asked.quick else asked.served_seconds,
+        device=asked.device,
     )
     note("## Embedded engine")
     note(describe(settings))
@@ -111,6 +112,9 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every contestant")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="of our engine and transformers; vLLM has its own"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--vllm-python",

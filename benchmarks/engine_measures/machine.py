@@ -17,7 +17,7 @@ def describe(settings: Settings) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "numpy"))
     return "\n".join(
         [
-            describe_machine(),
+            describe_machine(settings.device),
             f"- Python {platform.python_version()}, {versions}, commit {commit()}",
             f"- seed {settings.seed}, {settings.rounds} rounds, {settings.threads} threads for every contestant, all "
             f"bound to cores {settings.cores}" + ("; QUICK: the figures mean nothing" if settings.quick else ""),
@@ -25,13 +25,20 @@ def describe(settings: Settings) -> str:
     )
 
 
-def describe_machine() -> str:
+def describe_machine(device: str = "cpu") -> str:
+    """device: cpu, or cuda where the first GPU is told too."""
     cpu = _cpu()
     flags = [name for name in _FEATURES if name in cpu.get("flags", "").split()]
     return (
         f"- CPU: {cpu.get('model name', platform.processor())} ({os.cpu_count()} cores; {', '.join(flags)}), "
         f"{platform.system()} {platform.machine()}; load average before: {os.getloadavg()[0]:.2f}"
-    )
+    ) + ("" if device == "cpu" else f"\n- GPU: {_gpu()}")
+
+
+def _gpu() -> str:
+    import torch
+
+    return f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}"
 
 
 def _cpu() -> dict[str, str]:

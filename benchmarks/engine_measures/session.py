@@ -29,6 +29,8 @@ class Settings:
     quick: bool
     trace: Path | None
     served_seconds: float
+    device: str = "cpu"
+    """Of our engine and transformers: cpu or cuda."""
 
     @property
     def cores(self) -> list[int]:
@@ -64,6 +66,7 @@ class Session:
         return {
             "model": str(self.model_dir),
             "dtype": "bfloat16",
+            "device": self.settings.device,
             "threads": self.settings.threads,
             "max_model_len": self.longest,
             "kv_cache_memory_bytes": 2**30,
@@ -101,7 +104,12 @@ class Session:
                 "transformers", sys.executable, "benchmarks.engine_rivals.transformers_worker", threads, cores
             )
             self.transformers.send(
-                "load", name=MAIN, model_dir=str(self.model_dir), dtype="bfloat16", threads=self.settings.threads
+                "load",
+                name=MAIN,
+                model_dir=str(self.model_dir),
+                dtype="bfloat16",
+                threads=self.settings.threads,
+                device=self.settings.device,
             )
             self._start_vllm(threads, cores)
         self._start_ours()

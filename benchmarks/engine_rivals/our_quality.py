@@ -23,7 +23,7 @@ def quality(reference: str, others: list[str], prompts: list[list[int]]) -> dict
             tables = {name: _tables(ENGINES[name], len(prompt)) for name in names}
             for start in range(0, len(prompt), _ROWS):
                 rows = prompt[start : start + _ROWS]
-                targets = torch.tensor(prompt[start + 1 : start + 1 + len(rows)])
+                targets = torch.tensor(prompt[start + 1 : start + 1 + len(rows)], device=ENGINES[reference].device)
                 counted = len(targets)
                 plain: Tensor | None = None
                 for name in names:

@@ -33,10 +33,10 @@ class _Marks(BaseStreamer):
         pass
 
 
-def load(name: str, model_dir: str, dtype: str, threads: int) -> dict[str, Any]:
+def load(name: str, model_dir: str, dtype: str, threads: int, device: str = "cpu") -> dict[str, Any]:
     torch.set_num_threads(threads)
     model: Any = AutoModelForCausalLM.from_pretrained(model_dir, dtype=getattr(torch, dtype))
-    model.eval()
+    model.to(device).eval()
     # None of these may end an output early or change it.
     model.generation_config = _GENERATION(do_sample=False, pad_token_id=0, use_cache=True)
     _models[name] = model
@@ -53,7 +53,7 @@ def unload(name: str) -> None:
 
 def decode(name: str, prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
     """`generate`, greedy. Prompts must be of one length, so that nothing is padded."""
-    tokens = torch.tensor(prompts)
+    tokens = torch.tensor(prompts, device=_models[name].device)
     clock = DecodeClock(len(prompts))
     with torch.inference_mode():
         out = _models[name].generate(

@@ -1,16 +1,19 @@
 """Measure a whole grid of configurations on the real embedded engine, so that searches can be replayed on what it did.
 
     python -m benchmarks.tuner_measures.engine_grid --out benchmarks/tuner_measures/surfaces/embedded.json
+    python -m benchmarks.tuner_measures.engine_grid --device cuda --model DIR --out ...
 
 Every configuration serves two slices of traffic, each `--repeats` times, in another order each time, so that what
-wanders in a machine lies on all alike. The engine's clock is moved by its steps' processor time (`recorded_engine`);
-prompts are real text, so that drafts are accepted as they are on it. The file is rewritten after each round.
+wanders in a machine lies on all alike. The engine's clock is moved by its steps' processor time, on a GPU by the wall's
+(`recorded_engine`); prompts are real text in the bundled model's tokens, so that drafts are accepted as they are on it:
+DIR is a model with its vocabulary (`benchmarks.engine_rivals.widened`). The file is rewritten again and again.
 """
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -37,14 +40,21 @@ VALUES: dict[str, Sequence[Any]] = {
     "quantization": ["none", "int8"],
     "max_num_seqs": [4, 16],
 }
+CUDA_VALUES: dict[str, Sequence[Any]] = {
+    "max_num_batched_tokens": [64, 512, 4096],
+    "prefill_chunk_size": [64, 0],
+    "num_speculative_tokens": [0, 3],
+    "quantization": ["none", "fp8"],
+    "max_num_seqs": [8, 32],
+}
 CORPUS_TOKENS = 200_000
 
 
-def grid() -> list[EngineConfig]:
+def grid(ranges: Mapping[str, Sequence[Any]] = VALUES) -> list[EngineConfig]:
     """Each once: a piece that no step can reach is none."""
     found = {}
-    for values in product(*VALUES.values()):
-        knobs = dict(zip(VALUES, values, strict=True))
+    for values in product(*ranges.values()):
+        knobs = dict(zip(ranges, values, strict=True))
         if knobs["prefill_chunk_size"] >= knobs["max_num_batched_tokens"]:
             knobs["prefill_chunk_size"] = 0
         config = parse_config(knobs)
@@ -70,9 +80,11 @@ def figures(served: Served) -> dict[str, float]:
     }
 
 
-def rounds(slices: Sequence[Sequence[Arrival]], repeats: int, seed: int) -> Iterator[tuple[int, int, str, Served]]:
+def rounds(
+    engine: RecordedEngine, configs: list[EngineConfig], slices: Sequence[Sequence[Arrival]], repeats: int, seed: int
+) -> Iterator[tuple[int, int, str, Served]]:
     """(round, slice, configuration as JSON, what was served), in order. Weights are swapped twice a round."""
-    engine, random, configs = RecordedEngine(BUNDLED, kv_bytes=64 * 2**20), Random(seed), grid()
+    random = Random(seed)
     for number in range(repeats):
         random.shuffle(configs)
         for config in sorted(configs, key=lambda one: one.quantization):
@@ -86,24 +98,35 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=60, help="of a slice")
     parser.add_argument("--rate", type=float, default=20.0, help="requests a second, of the engine's clock")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--model", type=Path, default=BUNDLED)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--kv-bytes", type=int, default=64 * 2**20)
+    parser.add_argument("--limit-s", type=float, default=math.inf, help="begin no run later; the first round is whole")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
     corpus = read_tokens(lambda text: tokenizer.encode(text, add_special_tokens=False), CORPUS_TOKENS)
     slices = [traffic(given.seed + place, given.requests, given.rate, corpus) for place in (0, 1)]
+    values = VALUES if given.device == "cpu" else CUDA_VALUES
     told: dict[str, Any] = {
-        "machine": describe_machine(),
+        "machine": describe_machine(given.device),
+        "model": given.model.name,
+        "dtype": given.dtype,
         "commit": commit(),
         "requests": given.requests,
         "rate_per_s": given.rate,
         "seed": given.seed,
-        "values": VALUES,
+        "values": values,
         "runs": {},
     }
-    began, every = time.monotonic(), rounds(slices, given.repeats, given.seed)
+    engine = RecordedEngine(given.model, given.kv_bytes, device=given.device, dtype=given.dtype)
+    began, every = time.monotonic(), rounds(engine, grid(values), slices, given.repeats, given.seed)
     for count, (number, place, key, served) in enumerate(every, start=1):
         runs: list[list[dict[str, float]]] = told["runs"].setdefault(key, [[], []])
         runs[place].append({name: round(value, 7) for name, value in figures(served).items()})
+        if number and time.monotonic() - began > given.limit_s:
+            break
         if count % 20 == 0:
             print(f"[{time.monotonic() - began:6.0f} s] round {number + 1}, {count} runs", flush=True)
             given.out.write_text(json.dumps(told, indent=None, separators=(",", ":")) + "\n", encoding="utf-8")

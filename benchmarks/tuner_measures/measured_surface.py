@@ -24,6 +24,7 @@ from tuner.search.objective import Assessment
 from tuner.search.space import Space
 
 EMBEDDED = Path(__file__).parent / "surfaces/embedded.json"
+H200 = Path(__file__).parent / "surfaces/h200.json"
 OBJECTIVE, LIMITS = "e2e:0.5", ("tpot:0.95", "ttft:0.95")
 OFF = 1.2
 """A default is at least so many times as slow as the best: there is something to find."""
@@ -50,7 +51,8 @@ def read(path: Path) -> Grid:
             logs = np.log([[run[name] for name in names] for run in runs])
             mean = logs.mean(axis=0)
             slices[place][key] = dict(zip(names, np.exp(mean).tolist(), strict=True))
-            noise.append((logs - mean) * math.sqrt(len(runs) / (len(runs) - 1)))
+            if len(runs) > 1:
+                noise.append((logs - mean) * math.sqrt(len(runs) / (len(runs) - 1)))
     return Grid(told["values"], slices, np.concatenate(noise))
 
 

@@ -17,13 +17,17 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=300, help="of a trace that the engine serves")
     parser.add_argument("--rate", type=float, default=6.0, help="requests a second of it")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--kv-bytes", type=int, default=64 * 2**20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mooncake", type=Path, help="conversation_trace.jsonl; without it, no speed")
     parser.add_argument("--trace-requests", type=int, default=12_031, help="of that trace, from its start")
     given = parser.parse_args()
-    print(f"{describe_machine()}\n- commit {commit()}, seed {given.seed}\n")
+    print(f"{describe_machine(given.device)}\n- commit {commit()}, seed {given.seed}\n")
     if given.requests:
-        print(report(compare(given.model, given.requests, given.rate, given.seed, given.rounds)))
+        sizes = (given.model, given.requests, given.rate, given.seed, given.rounds, given.kv_bytes)
+        print(report(compare(*sizes, device=given.device, dtype=given.dtype)))
     if given.mooncake is not None:
         print(f"\n{speed(given.mooncake, given.trace_requests)}")
     return 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +45,12 @@ class Compared:
     forecast: dict[str, tuple[float, float, float]]
 
 
-def compare(model: Path, requests: int, rate: float, seed: int, rounds: int) -> list[list[Compared]]:
-    """Each round calibrates anew and then serves every configuration: a machine's pace wanders meanwhile."""
-    engine = RecordedEngine(model, kv_bytes=64 * 2**20)
+def compare(
+    model: Path, requests: int, rate: float, seed: int, rounds: int, kv_bytes: int = 64 * 2**20, **options: Any
+) -> list[list[Compared]]:
+    """Each round calibrates anew and then serves every configuration: a machine's pace wanders meanwhile. options:
+    those of the engine besides."""
+    engine = RecordedEngine(model, kv_bytes, **options)
     return [_round(engine, _trace(seed, requests, rate), _trace(seed + 1, requests, rate), seed) for _ in range(rounds)]
 
 

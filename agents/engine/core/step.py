@@ -20,7 +20,7 @@ from agents.engine.drafting.drafting import accept
 from agents.engine.loading.loading import load_decoder
 from agents.engine.model.config import ModelConfig, read_model_config
 from agents.engine.model.decoder import Decoder
-from agents.engine.model.device import check_dtype, choose_device
+from agents.engine.model.device import check_dtype, choose_device, wait_for
 from agents.engine.model.runner import Rows, Runner
 from agents.engine.ops.ops_choice import choose_ops
 from agents.engine.options import EngineOptions
@@ -108,8 +108,11 @@ class StepEngine:
         drafting = draft_length > 0 or any(work.draft_count for work in plan.works)
         if drafting:
             self.speculator.propose(plan.works, scheduler.config.max_num_batched_tokens - plan.batched_tokens)
+            wait_for(self.device)
         clock.lap("draft")
         logits = self.runner.forward([_rows(work) for work in plan.works])
+        # A GPU's call returns before its work is done: that would be told as sampling's time, or as the next step's.
+        wait_for(self.device)
         clock.lap("forward")
         logits = take_prompt_logprobs(plan.works, logits)
         rows = [row for work in plan.works if work.samples for row in rows_of(work)]

@@ -72,7 +72,7 @@ class _Recorder:
         self._layer, self._gram = layer, gram
 
     def __call__(self, rows: Tensor) -> Tensor:
-        own = rows.float().cpu()
+        own = rows.float()
         self._gram.addmm_(own.T, own)
         return self._layer(rows)
 
@@ -85,7 +85,7 @@ class _RecordingBuilder(LinearBuilder):
         self.grams: dict[str, Tensor] = {}
 
     def body(self, name: str, weight: Tensor, bias: Tensor | None) -> Linear:
-        self.grams[name] = torch.zeros(weight.shape[1], weight.shape[1])
+        self.grams[name] = torch.zeros(weight.shape[1], weight.shape[1], device=weight.device)
         return _Recorder(super().body(name, weight, bias), self.grams[name])
 
 

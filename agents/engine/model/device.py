@@ -19,6 +19,12 @@ def choose_device(wanted: str) -> torch.device:
     return device
 
 
+def wait_for(device: torch.device) -> None:
+    """Returns when all that was given to the device is computed; on the CPU it is."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def check_dtype(config: ModelConfig, dtype: torch.dtype) -> None:
     """Raises `BadRequest` (dtype) for a format in which the model overflows."""
     if dtype is torch.float16 and config.sandwich_norms:

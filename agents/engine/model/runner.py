@@ -7,12 +7,13 @@ place and one more where a next token is wanted.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from agents.engine.model.cache_pages import allocate_pages
 from agents.engine.model.decoder import Decoder, StepInput
+from agents.engine.ops.indices import indices
 from agents.engine.ops.ops import Span
+from agents.engine.quantization.linear import LEAST_ROWS_ELSEWHERE
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 from agents.engine.scheduling.cache_groups import CacheGroup
 
@@ -50,6 +51,7 @@ class Runner:
     ) -> None:
         self.decoder = decoder
         self._block_size = block_size
+        self._least_rows = 1 if decoder.device.type == "cpu" else LEAST_ROWS_ELSEWHERE
         self._pages = allocate_pages(
             decoder.config,
             decoder.config.cache_groups() if groups is None else groups,
@@ -80,7 +82,7 @@ class Runner:
             tokens += rows.tokens
             positions += range(rows.position, rows.position + len(rows.tokens))
             wanted += range(len(tokens) - rows.logits, len(tokens))
-        spare = padded_rows(len(tokens)) - len(tokens)
+        spare = max(self._least_rows, padded_rows(len(tokens))) - len(tokens)
         everything = not spare and len(wanted) == len(tokens)
         shape = decoder.attention_shape(self._block_size)
         spans = [_spans(batch, group) for group in range(pages.num_groups)]
@@ -97,7 +99,7 @@ class Runner:
         return decoder.forward(step, pages)
 
     def _tensor(self, values: list[int]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self.decoder.device)
+        return indices(values, self.decoder.device)
 
     def _slots(self, batch: Sequence[Rows], group: int, spare: int) -> Tensor:
         size = self._block_size

@@ -1,9 +1,10 @@
 """Attention of a mixed batch over the paged KV cache.
 
-Guarantee (float32, one thread): a row's result has the same bits with whomever and in whatever pieces it is computed,
-on any processor. It does not lean on what a BLAS does from one size to the next: libraries take other kernels, and so
-other orders of addition, by the number of rows (Intel's MKL on AVX512 below some tens of rows, on AVX2 and SSE at
-others). It holds because whatever a library may go by is a function of the row's own position and the model's shape:
+Guarantee (float32, one thread of any processor; a GPU promises nothing): a row's result has the same bits with whomever
+and in whatever pieces it is computed. It does not lean on what a BLAS does from one size to the next: libraries take
+other kernels, and so other orders of addition, by the number of rows (Intel's MKL on AVX512 below some tens of rows, on
+AVX2 and SSE at others). It holds because whatever a library may go by is a function of the row's own position and the
+model's shape:
 - the product's shape: a tile of `TILE_ROWS` query rows over a padded stretch of tokens; start and length of the stretch
   depend on the position (and the layer's window) alone;
 - the row's place in the tile: its position modulo the positions that a tile holds; places without a row of this step
@@ -11,9 +12,9 @@ others). It holds because whatever a library may go by is a function of the row'
 - alignment: tiles and stretches begin at whole cache lines.
 
 The query heads of a group are folded into the rows (no copy of keys or values per query head). A prompt's piece
-gathers its blocks once for all its tiles; decoding rows with stretches of one length are computed together. Under a
-window, only the blocks from the stretch's start on are gathered; what lies before a row's window is masked like what
-comes after it.
+gathers its blocks once for all its tiles; decoding rows with stretches of one length are computed together, on a GPU
+those of any length. Under a window, only the blocks from the stretch's start on are gathered; what lies before a row's
+window is masked like what comes after it.
 """
 
 import math
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from agents.engine.ops.indices import indices
 from agents.engine.ops.ops import AttentionPlan, AttentionShape, Span
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 
@@ -32,6 +34,7 @@ TILE_ROWS = 16
 """Query rows, times heads of a group, that one product computes: enough for a BLAS to be quick, few enough that
 decoding does not pay for them. A multiple of the 16 floats of a cache line, for alignment."""
 _GATHERED_TOKENS = 16384  # Most tokens gathered at once: keeps the copy inside the caches.
+_GATHERED_ON_GPU = 65536
 SMALLEST_CLASS = 64
 
 
@@ -93,17 +96,15 @@ def plan_attention(
     block_size must divide 64; block 0 stands for padding, and for what slid out of the window.
     """
     per_tile = tile_of(shape.heads // shape.kv_heads)[0]
-    single: dict[int, list[_Piece]] = defaultdict(list)
+    single: list[_Piece] = []
     batches: list[list[_Piece]] = []
     for span in spans:
         for piece in _split_by_reach(span, window):
             if piece.tiles(per_tile) == 1:
-                single[piece.padded].append(piece)
+                single.append(piece)
             else:
                 batches.append([piece])
-    for padded, alike in sorted(single.items()):
-        most = max(1, _GATHERED_TOKENS // padded)
-        batches += [alike[start : start + most] for start in range(0, len(alike), most)]
+    batches += (alike if shape.device.type == "cpu" else few)(single)
     groups: list[Group] = []
     place_of: dict[int, int] = {}
     place = 0
@@ -115,7 +116,7 @@ def plan_attention(
             place += piece.tiles(per_tile) * per_tile
     order = [place_of[row] for row in range(len(place_of))] + [0] * spare_rows
     in_place = len(order) == place and order == list(range(place))
-    return TorchPlan(tuple(groups), None if in_place else torch.tensor(order, device=shape.device))
+    return TorchPlan(tuple(groups), None if in_place else indices(order, shape.device))
 
 
 def attend(queries: Tensor, cache: Tensor, plan: TorchPlan, scale: float) -> Tensor:
@@ -173,6 +174,29 @@ def _split_by_reach(span: Span, window: int | None) -> list[_Piece]:
     return pieces
 
 
+def alike(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
+    """Batches of pieces of one padded length, none with more tokens than a processor's caches hold."""
+    batches: list[list[_Piece]] = []
+    by_length: dict[int, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        by_length[piece.padded].append(piece)
+    for padded, same in sorted(by_length.items()):
+        most = max(1, _GATHERED_TOKENS // padded)
+        batches += [same[start : start + most] for start in range(0, len(same), most)]
+    return batches
+
+
+def few(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
+    """Few batches, each padded to its first piece's length, the longest: a GPU spends less on tokens that are gathered
+    and hidden than on further launches."""
+    batches: list[list[_Piece]] = []
+    for piece in sorted(pieces, key=lambda piece: -piece.padded):
+        if not batches or (len(batches[-1]) + 1) * batches[-1][0].padded > _GATHERED_ON_GPU:
+            batches.append([])
+        batches[-1].append(piece)
+    return batches
+
+
 def _group(batch: Sequence[_Piece], shape: AttentionShape, window: int | None) -> Group:
     """Pieces of one tile each, or one piece of many."""
     device, group_size, padded = shape.device, shape.heads // shape.kv_heads, batch[0].padded
@@ -192,7 +216,7 @@ def _group(batch: Sequence[_Piece], shape: AttentionShape, window: int | None) -
         blocks += held
         blocks += [NULL_BLOCK] * (per_stretch - len(held))
     tiles = len(rows) // positions
-    own = torch.tensor(seen, device=device).view(tiles, positions, 1)
+    own = indices(seen, device).view(tiles, positions, 1)
     tokens = torch.arange(padded, device=device)
     hidden = tokens > own
     if window is not None:
@@ -200,6 +224,4 @@ def _group(batch: Sequence[_Piece], shape: AttentionShape, window: int | None) -
     mask = torch.zeros((tiles, 1, tile_rows, padded), dtype=shape.dtype, device=device)
     used = positions * group_size
     mask[:, 0, :used].masked_fill_(hidden.repeat_interleave(group_size, dim=1), -math.inf)
-    return Group(
-        tiles, len(batch), padded, torch.tensor(rows, device=device), torch.tensor(blocks, device=device), mask
-    )
+    return Group(tiles, len(batch), padded, indices(rows, device), indices(blocks, device), mask)

@@ -11,6 +11,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from agents.engine.ops.attention import TorchPlan, attend, plan_attention
 from agents.engine.ops.ops import AttentionPlan, AttentionShape, Ops, Span
 
+# cuDNN's kernels are no choice: it prepares each new shape for milliseconds, and shapes change with every step.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 SDPA_KERNELS: dict[str, list[SDPBackend]] = {
     "auto": [],
     # Flash attention takes no mask on CUDA; there the memory-efficient kernel is the one that never holds all scores.

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from agents.engine.quantization import fp8, int8
-from agents.engine.quantization.activations import quantize_rows
-from agents.engine.quantization.int4 import GROUP, Int4Codes
+from agents.engine.quantization.activations import LEAST
+from agents.engine.quantization.int4 import GROUP, Int4Codes, round_codes
 from controlplane.contract.knobs import Quantization
 
 _LEAST_INT_ROWS = 32  # cuBLAS takes more than sixteen.
@@ -38,14 +38,16 @@ class CudaInt8(CudaLinear):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__(Quantization.INT8, bias)
-        codes, self._scales = int8.weight_codes(weight)
-        self._codes = codes.T
+        codes, scales = int8.weight_codes(weight)
+        self._codes, self._scales = codes.T, scales / 127.0
 
     def product(self, rows: Tensor) -> Tensor:
         count = rows.shape[0]
-        codes, scales, _ = quantize_rows(rows, rows.shape[1])
-        codes = F.pad(codes[:, 0], (0, 0, 0, max(0, _LEAST_INT_ROWS - count)))
-        return torch._int_mm(codes, self._codes)[:count].float() * scales * self._scales
+        largest = _largest(rows)
+        codes = (rows * (127.0 / largest)).round_().to(torch.int8)
+        if count < _LEAST_INT_ROWS:
+            codes = F.pad(codes, (0, 0, 0, _LEAST_INT_ROWS - count))
+        return torch._int_mm(codes, self._codes)[:count] * (largest * self._scales)
 
 
 class CudaFp8(CudaLinear):
@@ -54,12 +56,13 @@ class CudaFp8(CudaLinear):
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__(Quantization.FP8, bias)
         codes, scales = fp8.weight_codes(weight)
-        self._codes, self._scales = codes.T, scales[None, :]
+        self._codes, self._scales = codes.T, scales[None, :] / fp8.LARGEST
 
     def product(self, rows: Tensor) -> Tensor:
-        codes, scales = fp8.weight_codes(rows)
+        largest = _largest(rows)
+        codes = (rows * (fp8.LARGEST / largest)).to(torch.float8_e4m3fn)
         out: Tensor = torch._scaled_mm(
-            codes, self._codes, scale_a=scales[:, None], scale_b=self._scales, out_dtype=torch.bfloat16
+            codes, self._codes, scale_a=largest, scale_b=self._scales, out_dtype=torch.bfloat16
         )
         return out
 
@@ -90,8 +93,14 @@ class Widened(CudaLinear):
         return F.linear(rows, self._codes.to(rows.dtype)) * self._scales.to(rows.dtype)
 
 
-def build(weight: Tensor, bias: Tensor | None, quantization: Quantization, codes: Int4Codes) -> CudaLinear:
-    """weight: (out, in) on CUDA; codes: of int4."""
+def _largest(rows: Tensor) -> Tensor:
+    """The largest magnitude of each row, (n, 1) float32; of a row of zeros `LEAST`."""
+    largest: Tensor = torch.linalg.vector_norm(rows, torch.inf, dim=1, keepdim=True, dtype=torch.float32)
+    return largest.clamp_min_(LEAST)
+
+
+def build(weight: Tensor, bias: Tensor | None, quantization: Quantization, codes: Int4Codes | None) -> CudaLinear:
+    """weight: (out, in) on CUDA; codes: int4's to use, found here where there are none."""
     outputs, inputs = weight.shape
     capability = torch.cuda.get_device_capability(weight.device)
     if quantization is Quantization.INT8:
@@ -102,6 +111,7 @@ def build(weight: Tensor, bias: Tensor | None, quantization: Quantization, codes
         if capability >= (8, 9) and outputs % 16 == 0 and inputs % 16 == 0:
             return CudaFp8(weight, bias)
         return Widened(quantization, *fp8.weight_codes(weight), bias)
+    codes = codes or round_codes(weight)
     whole = outputs % 8 == 0 and inputs % (16 * _INNER_TILES) == 0
     if capability >= (8, 0) and whole and weight.dtype is torch.bfloat16:
         return CudaInt4(codes, bias, weight.device)
@@ -109,14 +119,16 @@ def build(weight: Tensor, bias: Tensor | None, quantization: Quantization, codes
     return Widened(quantization, values.to(weight.dtype), torch.ones(outputs, device=weight.device), bias)
 
 
-def describe() -> dict[str, str]:
-    """Format to how the first GPU runs it."""
+def describe(dtype: torch.dtype) -> dict[str, str]:
+    """Format to how the first GPU runs a model of this dtype."""
     capability = torch.cuda.get_device_capability()
     return {
         Quantization.NONE.value: "cuBLAS",
         Quantization.INT8.value: "native: int8 products (sizes not divisible by 8: widened per call)",
-        Quantization.INT4.value: "native: widened by the kernel"
-        if capability >= (8, 0)
+        Quantization.INT4.value: "native: widened by the kernel (inputs not divisible by 128: per call), int8 head"
+        if capability >= (8, 0) and dtype is torch.bfloat16
+        else "emulated: widened per call, int8 head",
+        Quantization.FP8.value: "native: fp8 products (sizes not divisible by 16: widened per call)"
+        if capability >= (8, 9)
         else "emulated: widened per call",
-        Quantization.FP8.value: "native: fp8 products" if capability >= (8, 9) else "emulated: widened per call",
     }

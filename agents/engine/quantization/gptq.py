@@ -17,7 +17,8 @@ _DAMPING = 0.01
 
 @torch.inference_mode()
 def feedback_codes(weight: Tensor, gram: Tensor) -> Int4Codes:
-    """weight: (out, in); gram: X^T X, (in, in) float32, of the inputs that the layer saw in a calibration text."""
+    """weight: (out, in); gram: X^T X, (in, in) float32 on the same device, of the inputs that the layer saw in a
+    calibration text."""
     outputs, inputs = weight.shape
     spare = -inputs % GROUP
     left = F.pad(weight.float(), (0, spare))
@@ -26,8 +27,8 @@ def feedback_codes(weight: Tensor, gram: Tensor) -> Int4Codes:
     diagonal += _DAMPING * diagonal.mean() + 1e-12
     importance = diagonal.clone()
     factor = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(moments)), upper=True)
-    codes = torch.empty(left.shape, dtype=torch.uint8)
-    scales, offsets = torch.empty((outputs, left.shape[1] // GROUP)), torch.empty((outputs, left.shape[1] // GROUP))
+    codes = torch.empty(left.shape, dtype=torch.uint8, device=left.device)
+    scales, offsets = torch.empty((2, outputs, left.shape[1] // GROUP), device=left.device)
     for group in range(left.shape[1] // GROUP):
         start, end = group * GROUP, (group + 1) * GROUP
         own = left[:, start:end].clone()

@@ -20,7 +20,8 @@ from agents.engine.quantization.plain import Blas
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 
-_LEAST_ROWS_ELSEWHERE = 4  # A GPU's library takes matrix by vector kernels below.
+LEAST_ROWS_ELSEWHERE = 4
+"""A GPU's library takes matrix by vector kernels below. A step has as many, so that no layer pads its own."""
 _KERNEL_OF = {Quantization.INT8: "int8", Quantization.INT4: "int4", Quantization.FP8: "fp8"}
 
 
@@ -63,7 +64,7 @@ class LinearBuilder:
     def body(self, name: str, weight: Tensor, bias: Tensor | None) -> Linear:
         """A layer between embedding and head. weight: (out, in)."""
         if self.quantization is Quantization.INT4 and name not in self.codes and name in self._grams:
-            self.codes[name] = feedback_codes(weight.cpu(), self._grams[name])
+            self.codes[name] = feedback_codes(weight, self._grams[name])
         elif self.quantization is Quantization.INT4 and name not in self.codes:
             self.codes[name] = round_codes(weight)
         return build_linear(weight, bias, self.quantization, self._kernels, self.codes.get(name))
@@ -83,10 +84,10 @@ def build_linear(
 ) -> Linear:
     """A layer of the wanted format. weight: (out, in); kernels: auto, native or torch; codes: int4's to use."""
     if weight.device.type == "cuda" and quantization is not Quantization.NONE:
-        return cuda.build(weight, bias, quantization, codes or round_codes(weight))
+        return cuda.build(weight, bias, quantization, codes)
     if quantization is Quantization.NONE:
         if weight.device.type != "cpu":
-            return Blas(weight, bias, _LEAST_ROWS_ELSEWHERE)
+            return Blas(weight, bias, LEAST_ROWS_ELSEWHERE)
         return plain_choice.build(weight, bias, kernels)
     native = weight.device.type == "cpu" and native_choice.choose(_KERNEL_OF[quantization], kernels).native
     if quantization is Quantization.INT8:
@@ -100,7 +101,7 @@ def build_linear(
 def describe(device: torch.device, dtype: torch.dtype, kernels: str = "auto") -> dict[str, str]:
     """Format to how this device runs it, for the effective configuration."""
     if device.type == "cuda":
-        return cuda.describe()
+        return cuda.describe(dtype)
     ways = ", ".join(candidate.name for candidate in plain_choice.candidates(dtype, kernels))
     found = {Quantization.NONE.value: f"by layer, the quickest of {ways} in which a row's bits are its own"}
     for format_, what in (

@@ -1,11 +1,13 @@
 """Attention over pages against the plain formula, for full and windowed layers and every choice of torch's kernel."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
-from agents.engine.ops.attention import length_class, reach
+from agents.engine.ops import attention
+from agents.engine.ops.attention import TorchPlan, length_class, reach
 from agents.engine.ops.ops import AttentionShape, Span
 from agents.engine.ops.torch_ops import SDPA_KERNELS, TorchOps
 
@@ -27,12 +29,19 @@ def _expected(
 
 @pytest.mark.parametrize("sdpa", SDPA_KERNELS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_rows_see_what_they_should(window: int | None, sdpa: str) -> None:
+@pytest.mark.parametrize("batched", ["alike", "few", "few, and small"])
+def test_rows_see_what_they_should(
+    window: int | None, sdpa: str, batched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if batched != "alike":  # As on a GPU.
+        monkeypatch.setattr(attention, "alike", attention.few)
+    if batched == "few, and small":
+        monkeypatch.setattr(attention, "_GATHERED_ON_GPU", 800)
     draw = random.Random(0)
     torch.manual_seed(0)
     pages = torch.randn(BLOCKS, SIZE, 2, KV_HEADS, DIM)
     spans, row = [], 0
-    for position, count in ((0, 1), (700, 1), (63, 70), (300, 130), (15, 2)):
+    for position, count in ((0, 1), (700, 1), (63, 70), (300, 130), (15, 2), (90, 1), (260, 1)):
         table = [draw.randrange(1, BLOCKS) for _ in range(-(-(position + count) // SIZE))]
         if window is not None:  # What slid out of the window of the span's first row is not there any more.
             gone = max(0, position - window + 1) // SIZE
@@ -65,3 +74,10 @@ def test_length_classes_grow_and_hold_their_length() -> None:
     assert classes == sorted(classes)
     assert all(padded >= length and padded % 64 == 0 for length, padded in enumerate(classes, 1))
     assert len(set(classes)) < 16
+
+
+def test_a_gpus_decodes_are_one_batch() -> None:
+    spans = [Span(row, 1, position, range(1, 60)) for row, position in enumerate((3, 70, 200, 500, 130))]
+    plans = [TorchOps().plan(spans, 0, replace(SHAPE, device=torch.device(device)), None) for device in ("cpu", "meta")]
+    padded = [[group.padded for group in plan.groups] for plan in plans if isinstance(plan, TorchPlan)]
+    assert padded == [[64, 128, 192, 256, 512], [512]]

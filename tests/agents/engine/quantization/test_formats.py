@@ -172,10 +172,18 @@ def test_what_is_emulated_is_said() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("format_", [Quantization.INT8, Quantization.INT4, Quantization.FP8])
-def test_the_gpus_product_is_close(format_: Quantization) -> None:
-    weight = torch.randn(256, 512, generator=torch.Generator().manual_seed(1)).bfloat16()
-    rows = some_rows(512, torch.bfloat16, 20)
-    out = build_linear(weight.cuda(), None, format_)(rows.cuda()).float().cpu()
-    exact = F.linear(rows.float(), weight.float())
-    assert (out - exact).norm() / exact.norm() < 1.5 * CLOSE[format_]
+@pytest.mark.parametrize("size", [*SIZES, (256, 512), (4096, 1024)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("format_", Quantization)
+def test_the_gpus_product_is_close(format_: Quantization, dtype: torch.dtype, size: tuple[int, int]) -> None:
+    outputs, inputs = size
+    generator = torch.Generator().manual_seed(1)
+    weight, bias = (torch.randn(shape, generator=generator).to(dtype) for shape in (size, (outputs,)))
+    layer = build_linear(weight.cuda(), bias.cuda(), format_)
+    for count in (1, 20, 300):
+        rows = some_rows(inputs, dtype, count)
+        rows[0] = 0
+        out = layer(rows.cuda())
+        exact = F.linear(rows.float(), weight.float(), bias.float())
+        assert out.dtype is dtype and torch.equal(out[0].cpu(), bias)
+        assert (out.float().cpu() - exact).norm() / exact.norm() < 1.5 * CLOSE[format_]
