@@ -6,7 +6,7 @@
 Every configuration serves two slices of traffic, each `--repeats` times, in another order each time, so that what
 wanders in a machine lies on all alike. The engine's clock is moved by its steps' processor time, on a GPU by the wall's
 (`recorded_engine`); prompts are real text in the bundled model's tokens, so that drafts are accepted as they are on it:
-DIR is a model with its vocabulary (`benchmarks.engine_rivals.widened`). The file is rewritten again and again.
+DIR is a model with its vocabulary (`benchmarks.engine_rivals.widened`). The file is rewritten after each run.
 """
 
 import argparse
@@ -129,8 +129,7 @@ def main() -> None:
             break
         if count % 20 == 0:
             print(f"[{time.monotonic() - began:6.0f} s] round {number + 1}, {count} runs", flush=True)
-            given.out.write_text(json.dumps(told, indent=None, separators=(",", ":")) + "\n", encoding="utf-8")
-    given.out.write_text(json.dumps(told, separators=(",", ":")) + "\n", encoding="utf-8")
+        given.out.write_text(json.dumps(told, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from tuner.search.objective import Assessment
 from tuner.search.space import Space
 
 EMBEDDED = Path(__file__).parent / "surfaces/embedded.json"
-H200 = Path(__file__).parent / "surfaces/h200.json"
 OBJECTIVE, LIMITS = "e2e:0.5", ("tpot:0.95", "ttft:0.95")
 OFF = 1.2
 """A default is at least so many times as slow as the best: there is something to find."""

@@ -27,7 +27,10 @@ def main() -> int:
     print(f"{describe_machine(given.device)}\n- commit {commit()}, seed {given.seed}\n")
     if given.requests:
         sizes = (given.model, given.requests, given.rate, given.seed, given.rounds, given.kv_bytes)
-        print(report(compare(*sizes, device=given.device, dtype=given.dtype)))
+        found = []
+        for number, one in enumerate(compare(*sizes, device=given.device, dtype=given.dtype), start=1):
+            found.append(one)
+            print(f"After {number} of {given.rounds} rounds:\n\n{report(found)}\n", flush=True)
     if given.mooncake is not None:
         print(f"\n{speed(given.mooncake, given.trace_requests)}")
     return 0

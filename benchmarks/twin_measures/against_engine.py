@@ -5,7 +5,7 @@ every configuration. Intervals are as the product makes them: the spread of resa
 was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the configurations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
@@ -47,11 +47,12 @@ class Compared:
 
 def compare(
     model: Path, requests: int, rate: float, seed: int, rounds: int, kv_bytes: int = 64 * 2**20, **options: Any
-) -> list[list[Compared]]:
+) -> Iterator[list[Compared]]:
     """Each round calibrates anew and then serves every configuration: a machine's pace wanders meanwhile. options:
     those of the engine besides."""
     engine = RecordedEngine(model, kv_bytes, **options)
-    return [_round(engine, _trace(seed, requests, rate), _trace(seed + 1, requests, rate), seed) for _ in range(rounds)]
+    for _ in range(rounds):
+        yield _round(engine, _trace(seed, requests, rate), _trace(seed + 1, requests, rate), seed)
 
 
 def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) -> list[Compared]:

@@ -38,6 +38,16 @@ def test_truths_are_means_and_noise_is_what_runs_had(path: Path) -> None:
     assert sorted(set(np.round(told.noise.ravel(), 9).tolist())) == pytest.approx([-spread, spread])
 
 
+def test_a_configuration_that_ran_once_tells_no_noise(path: Path) -> None:
+    told = json.loads(path.read_text())
+    once = next(iter(told["runs"].values()))
+    once[0], once[1] = once[0][:1], once[1][:1]
+    path.write_text(json.dumps(told))
+    found = read(path)
+    assert np.isfinite(found.noise).all() and len(found.noise) == 4 * (len(told["runs"]) - 1)
+    assert len(found.slices[0]) == len(told["runs"])
+
+
 @pytest.mark.parametrize("quantized", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_every_configuration_of_the_space_was_measured(path: Path, seed: int, quantized: bool) -> None:
