@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 LOGGERS, STATS = "v1/metrics/loggers.py", "v1/metrics/stats.py"
 SCHEDULER, CONFIG = "v1/core/sched/scheduler.py", "config/scheduler.py"
+EXECUTOR, CACHE = "v1/executor/abstract.py", "config/cache.py"
 COLUMNS = (
     "raw statistics",
     "prompt lengths",
@@ -24,6 +25,7 @@ COLUMNS = (
     "max seqs",
     "drafts (n-gram)",
     "steps",
+    "memory",
 )
 YES, NO = "live", "off"
 
@@ -128,6 +130,7 @@ def judge(source: Source) -> Verdict:
             "max seqs": _max_seqs(hooked, scheduler, reads),
             "drafts (n-gram)": _drafts(hooked, source, scheduler, reads),
             "steps": _cell(_max_seqs(hooked, scheduler, reads) != NO, _steps(source, scheduler, wants)),
+            "memory": _cell(hooked, _memory(source, wants)),
         },
         missing,
     )
@@ -165,6 +168,17 @@ def _steps(source: Source, scheduler: set[str], wants: Callable[..., bool]) -> b
             wants("SchedulerOutput", output, "num_scheduled_tokens", "total_num_scheduled_tokens"),
             wants("EngineCoreOutputs", outputs, "scheduler_stats"),
             wants("Request", request, "request_id", "num_computed_tokens", "num_tokens"),
+        ]
+    )
+
+
+def _memory(source: Source, wants: Callable[..., bool]) -> bool:
+    """Each figure of a worker is looked for when it is read."""
+    executor, cache = source.names_in_class(EXECUTOR, "Executor"), source.names_in_class(CACHE, "CacheConfig")
+    return all(
+        [
+            wants("Executor", executor, "initialize_from_config", "collective_rpc"),
+            wants("CacheConfig", cache, "kv_cache_memory_bytes", "num_gpu_blocks_override", "gpu_memory_utilization"),
         ]
     )
 

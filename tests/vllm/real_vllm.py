@@ -85,7 +85,10 @@ class Answer:
 
 
 class VllmServer:
-    """One server. `folder` is what it shares with an agent (None: the plugin is idle); `raw_log` its own raw values."""
+    """One server. `folder` is what it shares with an agent (None: the plugin is idle); `raw_log` its own raw values.
+
+    `environment`: more variables, and of the usual ones those that it goes without (None).
+    """
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class VllmServer:
         *,
         arguments: Sequence[str] = (),
         model_dir: Path = MODEL_DIR,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str | None] | None = None,
         plugin: bool = True,
         port: int | None = None,
     ) -> None:
@@ -106,13 +109,14 @@ class VllmServer:
         self._command = [*shlex.split(os.environ.get("TAILWRIGHT_TEST_VLLM_WRAP", ""))]
         self._command += [str(ENVIRONMENT / "bin/vllm"), "serve", str(model_dir)]
         self._command += [*(arguments or vllm_arguments()), "--port", str(self.port)]
-        self._environment = {
+        variables: dict[str, str | None] = {
             **vllm_environment(),
             **({"TAILWRIGHT_VLLM_DIR": str(self.folder)} if plugin else {}),
             "PYTHONPATH": str(RAW_LOG),
             "VLLM_RAW_LOG": str(self.raw_log),
             **(environment or {}),
         }
+        self._environment = {name: value for name, value in variables.items() if value is not None}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

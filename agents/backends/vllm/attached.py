@@ -19,6 +19,7 @@ from agents.backends.change_costs import ChangeCosts
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.measures.cache_memory import cache_memory
+from agents.backends.vllm.measures.told_memory import told_memory
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
 from agents.backends.vllm.server_api import ServerApi
@@ -26,7 +27,7 @@ from agents.backends.vllm.statistics_stream import NO_FOLDER, Statistics
 from agents.backends.vllm.weight_format import format_within
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
-from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization, difference
+from controlplane.contract.knobs import QUANTIZATION, ChangeClass, EngineConfig, Quantization, difference
 from controlplane.contract.reports import finish_reasons
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 from controlplane.contract.reports.node_memory import NodeMemory
@@ -75,8 +76,8 @@ class AttachedVllm:
         self._limits_degraded = ""
         self._checked_pid: Any = None
         self._contradiction = ""
-        self._memory: NodeMemory | None = None
-        self._memory_of: object = None  # The server that it was read of: its process, or when that began.
+        self._cache: NodeMemory | None = None
+        self._cache_of: object = None  # The server that it was read of: its process, or when that began.
 
     async def run(self) -> None:
         """Take vLLM's traces, where a port is set for them."""
@@ -161,18 +162,20 @@ class AttachedVllm:
 
     async def _read(self, told: dict[str, Any]) -> EffectiveConfig:
         self._revision = told["revision"]
-        await self._read_memory(told.get("pid"))
-        return from_scheduler(told, self._costs.told()).model_copy(update={"memory": self._memory})
+        await self._read_cache(told.get("pid"))
+        found = from_scheduler(told, self._costs.told())
+        memory = told_memory(told.get("memory"), self._cache, str(found.knobs[QUANTIZATION]))
+        return found.model_copy(update={"memory": memory})
 
-    async def _read_memory(self, server: object) -> None:
+    async def _read_cache(self, server: object) -> None:
         """Asked of each server once: it stays as it is while the process lives."""
-        if server is not None and server == self._memory_of:
+        if server is not None and server == self._cache_of:
             return
         try:
-            self._memory = cache_memory((await self._api.reading()).cache_config)
-            self._memory_of = server
+            self._cache = cache_memory((await self._api.reading()).cache_config)
+            self._cache_of = server
         except EngineUnreachable:
-            self._memory, self._memory_of = None, None
+            self._cache, self._cache_of = None, None
 
     async def _limits(self) -> dict[str, Any]:
         """What the scheduler of the server that now runs says. Raises LimitsNotLive, or EngineUnreachable."""
@@ -205,9 +208,9 @@ class AttachedVllm:
     async def _from_server(self) -> EffectiveConfig:
         """Without a scheduler that speaks: GET /server_info, in vLLM's development mode."""
         started = await self._api.started()
-        await self._read_memory(started)
+        await self._read_cache(started)
         found = from_server(await self._api.server_info(started), 0, self._costs.told())
-        found = found.model_copy(update={"memory": self._memory})
+        found = found.model_copy(update={"memory": self._cache})
         if self._agreed is not None and not difference(self._agreed[1], found.knobs, unreported=True):
             return found.model_copy(update={"revision": self._agreed[0]})
         return found

@@ -10,6 +10,7 @@ effective.json, what the scheduler runs, each value read back from it:
   asked             that of the newest knobs.json, the time the agent received the wish
   steps_waited      steps that began in [asked, first step with the new limits), of the last STARTS_KEPT ones; null
                     without `asked`
+  memory            what vLLM's memory holds (`engine_memory.py`), empty where that is not known
   history           [[since, revision], ...], the last revisions, oldest first
   step, time        steps so far, and when this was told (after the newest knobs.json was looked at)
   plugin, vllm, pid, rank, scheduler, quantization, surprises
@@ -34,6 +35,7 @@ from tailwright_vllm.folder import EFFECTIVE, KNOBS, write_atomically
 from tailwright_vllm.installation import vllm_version
 from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
+from tailwright_vllm.memory.engine_memory import memory
 from tailwright_vllm.surprises import described, log, surprises
 from tailwright_vllm.weight_format import weight_format
 
@@ -61,6 +63,7 @@ class Limits:
         self._before_step = [lever.before_step for lever in self._levers.values() if lever.before_step is not None]
         model = getattr(getattr(scheduler, "vllm_config", None), "model_config", None)
         self._quantization = weight_format(model)
+        self._memory = memory()
         self._path = str(self._file)
         self._seen: tuple[int, int, int] | None = None
         self._wanted = Wanted(0, {})
@@ -163,6 +166,7 @@ class Limits:
             "rank": self._rank,
             "scheduler": type(self._scheduler).__name__,
             "quantization": self._quantization,
+            "memory": self._memory,
             "surprises": surprises.counts,
         }
 

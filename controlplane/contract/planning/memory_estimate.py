@@ -4,12 +4,13 @@ Guarantees: nothing is supposed; a term whose figures the node has not told is n
 is needed is a lower bound, and what is said not to fit cannot fit. It never falls when a numeric knob rises (a prefill
 chunk of 0 is the largest). A configuration is refused only where it needs more than there is and more than what runs.
 
-The terms are those by which vLLM sizes its own memory at its start: weights, KV cache, and the activations of the
-largest step that its limits allow.
+The terms are those by which vLLM sizes its own memory at its start: weights, KV cache, and the largest step that its
+limits allow, whose activations and logits are not held at the same time. A KV cache that the engine makes of the room
+that is left gives way to the others, down to the least with which it starts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +27,8 @@ from controlplane.contract.knobs import (
 )
 from controlplane.contract.reports.node_memory import NodeMemory
 
+_CACHE = "KV cache"
+
 
 class Fit(StrEnum):
     """Whether a configuration fits the memory of a node."""
@@ -37,8 +40,8 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes by term while the largest step runs, None where not told; `old_weights`: held beside the new ones while the
-    format changes, when no step runs."""
+    """Bytes by term, None where not told; `old_weights`: held beside the new ones while the format changes, when no
+    step runs. `cache_now`: where the KV cache would be another, the one that runs. `runtime`: what few engines tell."""
 
     limit: int | None
     weights: int | None
@@ -46,25 +49,33 @@ class MemoryEstimate:
     kv_cache: int | None
     activations: int | None
     logits: int | None
+    runtime: int | None = None
+    cache_now: int | None = None
     old_weights: int = 0
 
     @property
     def terms(self) -> dict[str, int | None]:
         """In words, each with its bytes; activations and logits are of the largest step."""
         draft = {} if self.draft_weights == 0 else {"draft weights": self.draft_weights}
+        runtime = {} if self.runtime is None else {"runtime": self.runtime}
         step = {"activations": self.activations, "logits": self.logits}
-        return {"weights": self.weights, **draft, "KV cache": self.kv_cache, **step}
+        return {"weights": self.weights, **draft, _CACHE: self.kv_cache, **runtime, **step}
 
     @property
     def changes_most(self) -> bool:
         """Whether more is held while the format changes than in any step after it."""
-        return self.old_weights > (self.activations or 0) + (self.logits or 0)
+        return self.old_weights > max(self.activations or 0, self.logits or 0)
+
+    @property
+    def beside_cache(self) -> int:
+        """All but the KV cache, at least."""
+        held = (self.weights or 0) + (self.draft_weights or 0) + (self.runtime or 0)
+        return held + max(self.old_weights, self.activations or 0, self.logits or 0)
 
     @property
     def needed(self) -> int:
         """At least."""
-        held = (self.weights or 0) + (self.draft_weights or 0) + (self.kv_cache or 0)
-        return held + max(self.old_weights, (self.activations or 0) + (self.logits or 0))
+        return self.beside_cache + (self.kv_cache or 0)
 
     @property
     def fit(self) -> Fit:
@@ -75,9 +86,8 @@ class MemoryEstimate:
     @property
     def sentence(self) -> str:
         """The verdict, with its figures by term."""
-        told = [f"{name} {byte_text(value)}" for name, value in self.terms.items() if value is not None]
+        told = [f"{name} {self._figure(name, value)}" for name, value in self._held.items() if value is not None]
         if self.changes_most:
-            told = [part for part in told if not part.startswith(("activations", "logits"))]
             told.append(f"the old weights beside the new {byte_text(self.old_weights)}")
         missing = [name for name, value in self.terms.items() if value is None]
         missing += ["how much there is"] if self.limit is None else []
@@ -86,6 +96,18 @@ class MemoryEstimate:
         if self.fit is Fit.NOT_KNOWN:
             return f"whether it fits the memory is not known: it needs {figures}{limit}; not told: {', '.join(missing)}"
         return f"it {self.fit.value} the memory: it needs {figures}{limit}"
+
+    @property
+    def _held(self) -> dict[str, int | None]:
+        """The terms that are held at once: of activations and logits the greater."""
+        lesser = "logits" if (self.activations or 0) >= (self.logits or 0) else "activations"
+        left_out = {"activations", "logits"} if self.changes_most else {lesser}
+        return {name: value for name, value in self.terms.items() if name not in left_out}
+
+    def _figure(self, name: str, value: int) -> str:
+        if name != _CACHE or self.cache_now is None:
+            return byte_text(value)
+        return f"{byte_text(value)} instead of {byte_text(self.cache_now)}"
 
 
 @dataclass(frozen=True)
@@ -103,15 +125,18 @@ def estimate(memory: NodeMemory, runs: Mapping[str, Any], wanted: Mapping[str, A
     wanted = {**_known(runs), **wanted}
     old, new = runs.get(QUANTIZATION), wanted.get(QUANTIZATION)
     changes = old is not None and old != new
-    return MemoryEstimate(
+    found = MemoryEstimate(
         limit=memory.limit_bytes,
         weights=memory.weights_bytes if old == new else memory.weights_bytes_by_format.get(str(new)),
         draft_weights=memory.draft_weights_bytes,
         kv_cache=memory.kv_cache_memory_bytes,
         activations=_times(memory.activation_bytes_per_token, _most_tokens(memory, wanted)),
         logits=_times(memory.logits_bytes_per_token, _most_logits(wanted)),
+        runtime=memory.runtime_bytes,
         old_weights=(memory.weights_bytes or 0) if changes and memory.swap_holds_both else 0,
     )
+    now, left = memory.kv_cache_memory_bytes, _left_for_cache(memory, found.beside_cache)
+    return replace(found, kv_cache=left, cache_now=None if left == now else now)
 
 
 def refusal(memory: NodeMemory, runs: Mapping[str, Any], wanted: Mapping[str, Any]) -> Refusal | None:
@@ -133,9 +158,18 @@ def full_length_requests(memory: NodeMemory) -> int | None:
     return memory.kv_cache_size_tokens // memory.max_model_len
 
 
+def _left_for_cache(memory: NodeMemory, beside: int) -> int | None:
+    """The cache that runs, or what is left for it where the engine makes it of that."""
+    runs, least = memory.kv_cache_memory_bytes, memory.kv_cache_least_bytes
+    if runs is None or least is None or memory.limit_bytes is None:
+        return runs
+    return min(runs, max(least, memory.limit_bytes - beside))
+
+
 def _mend(memory: NodeMemory, runs: Mapping[str, Any], wanted: Mapping[str, Any], knob: str) -> str:
     """The most of this knob that fits beside the others."""
-    elsewhere = "give its engine more memory or a smaller KV cache"
+    fixed = memory.kv_cache_least_bytes is None
+    elsewhere = f"give its engine more memory{' or a smaller KV cache' if fixed else ''}"
     if knob == QUANTIZATION:
         able = [name for name in memory.weights_bytes_by_format if _fits(memory, runs, wanted, knob, name)]
         return f"one of {', '.join(able)}, or {elsewhere}" if able else elsewhere

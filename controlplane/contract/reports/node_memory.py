@@ -20,7 +20,9 @@ class NodeMemory(BaseModel):
     the runtime's own are not in them."""
 
     limit_bytes: Bytes | None = Field(
-        default=None, description="the GPU's memory; of a CPU the machine's, or its control group's limit where less"
+        default=None,
+        description="the GPU's memory; of a CPU the machine's, or its control group's limit where less; where the "
+        "engine makes its KV cache of the room that is left, what it lets itself use of that",
     )
     weights_bytes: Bytes | None = Field(default=None, description="the weights in the format that runs")
     weights_bytes_by_format: dict[FormatName, Bytes] = Field(
@@ -30,6 +32,11 @@ class NodeMemory(BaseModel):
     kv_cache_memory_bytes: Bytes | None = Field(
         default=None, description="the KV cache, the draft model's part included; fixed while the engine runs"
     )
+    kv_cache_least_bytes: Bytes | None = Field(
+        default=None,
+        description="the smallest KV cache with which the engine starts, where it makes it of the room that is left; "
+        "null: its size is fixed",
+    )
     kv_cache_size_tokens: Tokens | None = Field(default=None, description="the tokens it holds")
     max_model_len: Tokens | None = Field(default=None, description="most tokens of one request, prompt and output")
     activation_bytes_per_token: Bytes | None = Field(
@@ -37,6 +44,9 @@ class NodeMemory(BaseModel):
     )
     logits_bytes_per_token: Bytes | None = Field(
         default=None, description="what a step holds for each token whose logits it wants"
+    )
+    runtime_bytes: Bytes | None = Field(
+        default=None, description="what its processes hold beside all that, measured when it started; null: not told"
     )
     swap_holds_both: bool | None = Field(
         default=None, description="whether old and new weights are held at once while the format changes"

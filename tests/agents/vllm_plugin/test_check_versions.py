@@ -86,6 +86,17 @@ class SchedulerOutput:
     num_scheduled_tokens: dict
     total_num_scheduled_tokens: int
 """,
+    "v1/executor/abstract.py": """
+class Executor:
+    def initialize_from_config(self): ...
+    def collective_rpc(self): ...
+""",
+    "config/cache.py": """
+class CacheConfig:
+    gpu_memory_utilization: float = 0.9
+    num_gpu_blocks_override: int = None
+    kv_cache_memory_bytes: int = None
+""",
     "v1/engine/__init__.py": """
 class EngineCoreOutputs:
     scheduler_stats: object = None
@@ -127,10 +138,12 @@ def test_a_tree_with_all_of_it_is_live(tmp_path: Path) -> None:
         ("def get_request_counts", "def count", {"steps"}, "Scheduler.get_request_counts"),
         ("total_num_scheduled_tokens: int", "total: int", {"steps"}, "SchedulerOutput.total_num_scheduled_tokens"),
         ("spec_token_ids", "drafts", {"drafts (n-gram)"}, None),
+        ("def collective_rpc", "def ask", {"memory"}, "Executor.collective_rpc"),
+        ("num_gpu_blocks_override", "blocks", {"memory"}, "CacheConfig.num_gpu_blocks_override"),
         (
             "class AsyncScheduler",
             "class Other",
-            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)", "steps"},
+            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)", "steps", "memory"},
             None,
         ),
     ],

@@ -79,6 +79,22 @@ class AsyncScheduler(Scheduler):
     pass
 
 
+class Executor:
+    """Its workers are in this process, as those of vLLM's UniProcExecutor."""
+
+    def __init__(self, vllm_config: Any, workers: list[Any]) -> None:
+        self.vllm_config, self.workers = vllm_config, workers
+        self.made: list[Any] = []
+        self.asked = 0
+
+    def initialize_from_config(self, kv_cache_configs: list[Any]) -> None:
+        self.made += kv_cache_configs
+
+    def collective_rpc(self, method: Any) -> list[Any]:
+        self.asked += 1
+        return [method(worker) for worker in self.workers]
+
+
 class IterationStats(toy_vllm.IterationStats):
     """An iteration at a known time."""
 

@@ -25,12 +25,15 @@ from agents.backends.vllm.managed.run_folder import choose_run_folder
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
+from agents.backends.vllm.managed.variant_sizes import by_format, variant_sizes
 from agents.backends.vllm.node_file import NodeFile
 from controlplane.contract import knobs
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
-from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
+from controlplane.contract.planning.memory_estimate import refusal
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
+from controlplane.contract.reports.node_memory import NodeMemory
 from controlplane.serving.owned_socket import make_folder
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ class ManagedVllm:
         self._loaded = False
         self._retiring: set[asyncio.Task[None]] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
+        self._sizes = variant_sizes(node)
         self._room = Room(None, None)
         self._room_seen = float("-inf")  # Monotonic seconds.
         self.url = self._door.url
@@ -122,13 +126,14 @@ class ManagedVllm:
         followed = await server.attached.effective() if server.told() is not None else None
         allowed, _ = standby_allowed(self._node.standby, self._memory(server))
         restart = ChangeClass.SWAP if allowed else ChangeClass.RESTART
-        return _effective(self._node, server, followed, restart=restart, costs=self._costs.told())
+        found = _effective(self._node, server, followed, restart=restart, costs=self._costs.told())
+        return found.model_copy(update={"memory": _with_formats(found, self._sizes)})
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Live where the server can, else through a standby or a restart.
 
-        Raises `KnobOutOfRange` for what this node can never run, `ChangeFailed` for what did not come up, and
-        `EngineUnreachable` while the server is on its way.
+        Raises `KnobOutOfRange` for what this node can never run or its memory cannot hold, `ChangeFailed` for what did
+        not come up, and `EngineUnreachable` while the server is on its way.
         """
         received = time.monotonic()
         await self._load()
@@ -137,6 +142,7 @@ class ManagedVllm:
             raise KnobOutOfRange(f"knobs.{name}: {why}", field=f"knobs.{name}")
         async with self._keeper.busy:
             made = self._plan(config, revision)
+            await self._refuse_unfit(made.way, config)
             log.info("revision %d: %s%s", revision, made.way, "".join(f"; {reason}" for reason in made.reasons))
             self._keeper.doing = f"revision {revision} is being put in force ({made.way})"
             try:
@@ -198,6 +204,17 @@ class ManagedVllm:
         self._room = self._measure(server)
         return plan(config, revision, server.running(), self._node.standby, self._room)
 
+    async def _refuse_unfit(self, way: Way, config: EngineConfig) -> None:
+        """A live change stays below what the server was started with, which fits."""
+        server = self._servers.active
+        if way not in (Way.STANDBY, Way.RESTART) or server is None or not (server.ready and server.alive()):
+            return
+        found = await self.effective()
+        against = None if found.memory is None else refusal(found.memory, found.knobs, config.knobs())
+        if against is not None:
+            field = f"knobs.{against.knob}"
+            raise KnobOutOfRange(f"{field}: {against.problem}; {against.mend}", field=field)
+
     async def _carry_out(self, way: Way, config: EngineConfig, revision: int) -> float:
         """Seconds for which requests had to wait."""
         servers, unavailable_s = self._servers, 0.0
@@ -246,6 +263,15 @@ class ManagedVllm:
 
     def _measure(self, server: Server) -> Room:
         return memory.room(self._node.standby_needs_bytes, server_process.members(server.record))
+
+
+def _with_formats(found: EffectiveConfig, sizes: dict[Quantization, int]) -> NodeMemory | None:
+    """With what its other variants would hold."""
+    memory = found.memory
+    if memory is None or memory.weights_bytes is None:
+        return memory
+    runs = str(found.knobs[knobs.QUANTIZATION])
+    return memory.model_copy(update={"weights_bytes_by_format": by_format(sizes, runs, memory.weights_bytes)})
 
 
 def _effective(

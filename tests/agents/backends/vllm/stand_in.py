@@ -20,6 +20,7 @@ misbehave:
     STAND_IN_DIE_AFTER_REQUESTS   exit status 9 when so many completions have begun
     STAND_IN_IGNORE_SIGTERM lives on after SIGTERM
     STAND_IN_STEP_S         seconds a step (default 0.003)
+    STAND_IN_MEMORY         a JSON object, what the plugin has found of vLLM's memory
     STAND_IN_NO_PLUGIN      no stat logger, as where the plugin is not installed
 """
 
@@ -342,6 +343,10 @@ def main() -> None:
         time.sleep(3600)
     time.sleep(float(os.environ.get("STAND_IN_START_S", "0")))
     toy_vllm.install()
+    if told := os.environ.get("STAND_IN_MEMORY"):
+        from tailwright_vllm.memory import engine_memory
+
+        engine_memory._told.update(json.loads(told))
     Handler.engine = Engine(config_of(model, flags))
     Handler.arguments = {"model": model, "flags": flags}
     server = Server((flags["host"], int(flags["port"])), Handler)

@@ -92,6 +92,29 @@ def test_the_cache_is_told_as_vllm_tells_it_also_after_a_change(live: StandInSer
     asyncio.run(run())
 
 
+def test_what_the_plugin_knows_of_the_memory_counts_before_the_metric(server: StandInServer) -> None:
+    told = {"limit_bytes": 2**31, "weights_bytes": 2**28, "kv_cache_memory_bytes": 2**19, "newer": 3}
+    server.start(*ALL_LIMITS, STAND_IN_MEMORY=json.dumps(told))
+
+    async def run() -> list[NodeMemory | None]:
+        backend = AttachedVllm(server.url, server.folder)
+        return [(await backend.effective()).memory, (await backend.apply(EngineConfig(max_num_seqs=3), 7)).memory]
+
+    found, after = asyncio.run(run())
+    assert (
+        found
+        == after
+        == NodeMemory(
+            limit_bytes=2**31,
+            weights_bytes=2**28,
+            weights_bytes_by_format={"none": 2**28},
+            kv_cache_memory_bytes=2**19,
+            kv_cache_size_tokens=4096,
+            max_model_len=1024,
+        )
+    )
+
+
 def test_the_time_of_receipt_travels_to_the_scheduler_and_back(live: StandInServer) -> None:
     before = time.time()
     asyncio.run(AttachedVllm(live.url, live.folder).apply(EngineConfig(max_num_seqs=3), 7))

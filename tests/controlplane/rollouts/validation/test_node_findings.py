@@ -93,9 +93,9 @@ def test_a_revision_older_than_todays_bounds_is_refused_on_every_node(name: str,
 def test_what_cannot_fit_is_refused_with_knob_bytes_and_mend() -> None:
     (sentence,) = refusing(findings({**RUNS, "max_num_batched_tokens": 2048}, [node(memory=HOLDS)]))
     assert sentence == (
-        "gpu-1: knobs.max_num_batched_tokens: it does not fit the memory: it needs at least 1.19 GiB (weights 400 MiB, "
-        "KV cache 300 MiB, activations 512 MiB, logits 4.00 MiB) of 1000 MiB; "
-        "at most 1184, or give its engine more memory or a smaller KV cache"
+        "gpu-1: knobs.max_num_batched_tokens: it does not fit the memory: it needs at least 1.18 GiB (weights 400 MiB, "
+        "KV cache 300 MiB, activations 512 MiB) of 1000 MiB; "
+        "at most 1200, or give its engine more memory or a smaller KV cache"
     )
     away = node(memory=HOLDS, connected=False)
     assert refusing(findings({**RUNS, "max_num_batched_tokens": 2048}, [away])) == []

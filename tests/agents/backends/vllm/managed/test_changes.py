@@ -1,6 +1,7 @@
 """Changes under a stream of requests: none fails, whatever becomes of the change."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -176,6 +177,33 @@ def test_what_the_node_can_never_run_is_refused_by_name_and_costs_nothing(node: 
             assert effective.change_classes["quantization"] is ChangeClass.SWAP
             assert effective.change_classes["max_num_seqs"] is ChangeClass.LIVE
             assert len(node.records()) == 1
+
+    asyncio.run(run())
+
+
+def test_what_its_memory_cannot_hold_is_refused_before_anything_is_started(node: Node) -> None:
+    told = {
+        "limit_bytes": 1000,
+        "kv_cache_memory_bytes": 600,
+        "kv_cache_least_bytes": 100,
+        "logits_bytes_per_token": 10,
+    }
+    node.environment["STAND_IN_MEMORY"] = json.dumps(told).replace('"', '\\"')
+    node.write()
+
+    async def run() -> None:
+        async with running(node.backend()) as backend:
+            before = node.living()
+            roomy = EngineConfig(max_num_batched_tokens=256, max_num_seqs=40)
+            with pytest.raises(KnobOutOfRange, match="does not fit the memory") as caught:
+                await backend.apply(roomy.model_copy(update={"num_speculative_tokens": 2}), 5)
+            assert caught.value.message == (
+                "knobs.max_num_seqs: it does not fit the memory: it needs at least 1.27 KiB (KV cache 100 B instead of "
+                "600 B, logits 1.17 KiB) of 1000 B; at most 30, or give its engine more memory"
+            )
+            assert caught.value.detail["field"] == "knobs.max_num_seqs"
+            assert node.living() == before
+            assert (await backend.apply(roomy, 6)).knobs == roomy.knobs()  # Its cache gives way.
 
     asyncio.run(run())
 
