@@ -44,5 +44,5 @@ def authorities(url: str) -> ssl.SSLContext:
 def unreached(error: Exception, mend: str = "SSL_CERT_FILE says whose certificates count") -> str:
     """Why a client has no answer, in one line. mend: what says whose certificates it believes, told where it did not
     believe one; such a client's is SSL_CERT_FILE."""
-    text = str(error) or type(error).__name__
+    text = repr(error) if isinstance(error, LookupError) else str(error) or type(error).__name__
     return f"{text}; {mend}" if NOT_BELIEVED in text else text

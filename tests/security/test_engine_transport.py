@@ -22,6 +22,8 @@ from controlplane.serving.tls import client_context
 from tests.agents.backends.vllm.conftest import StandInServer
 from tests.agents.backends.vllm.managed.managed_node import NODE, Clients, Node, running, until
 from tuner.replay.http_stream import Answer, Target
+from tuner.search.logprob_drop import passage_logprobs
+from tuner.search.quality_gate import next_tokens
 from tuner.traffic.targets import models_at
 from tuner.workload.corpus import engine_tokenizer
 
@@ -123,8 +125,13 @@ def test_the_tuner_asks_and_replays_by_the_named_ca_alone(
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.folder / "stranger.pem"))
     with pytest.raises(Unavailable, match=r"CERTIFICATE_VERIFY_FAILED.*SSL_CERT_FILE"):
         models_at(vllm.url, None)
-    with pytest.raises(Unavailable, match=r"CERTIFICATE_VERIFY_FAILED.*SSL_CERT_FILE"):
-        engine_tokenizer(vllm.url)("x")
+    for ask in (
+        lambda: engine_tokenizer(vllm.url)("x"),
+        lambda: next_tokens(vllm.url, "m", [[1]]),
+        lambda: passage_logprobs(vllm.url, "m", [[1, 2]]),
+    ):
+        with pytest.raises(Unavailable, match=r"CERTIFICATE_VERIFY_FAILED.*SSL_CERT_FILE"):
+            ask()
     refused = asyncio.run(replayed())
     assert refused.status == 0 and "SSL_CERT_FILE" in refused.error
 

@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 from scipy import special
 
-from controlplane.client.named_proxy import authorities
+from controlplane.client.named_proxy import authorities, unreached
 from controlplane.contract.errors import Unavailable
 
 DROP = "logprob_drop"
@@ -50,7 +50,7 @@ def passage_logprobs(
                 return math.fsum(own) / len(own)
             except (httpx.HTTPError, LookupError, ValueError, TypeError, ZeroDivisionError) as error:
                 raise Unavailable(
-                    f"{engine_url}: no log-probabilities of a prompt for the quality gate: {error!r}; a study with "
+                    f"{engine_url}: no log-probabilities of a prompt for the quality gate: {unreached(error)}; a study with "
                     "most_logprob_drop 0 does not ask for them"
                 ) from error
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from controlplane.client.named_proxy import authorities
+from controlplane.client.named_proxy import authorities, unreached
 from controlplane.contract.errors import Unavailable
 from tuner.search.logprob_drop import DROP
 
@@ -73,7 +73,7 @@ def next_tokens(
                 told = choice.get("token_ids") if token_ids else None
                 return str(told[0]) if told else str(choice["text"])
             except (httpx.HTTPError, KeyError, IndexError, ValueError, TypeError) as error:
-                raise Unavailable(f"{engine_url}: no next token for the quality gate: {error!r}") from error
+                raise Unavailable(f"{engine_url}: no next token for the quality gate: {unreached(error)}") from error
 
         return list(threads.map(ask, prompts))
 
