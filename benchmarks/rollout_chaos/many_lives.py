@@ -63,6 +63,7 @@ def tell(lives: Sequence[Lived]) -> None:
         "faults": sum(len(lived.injected) for lived in lives),
         "deaths of the service": sum(lived.deaths for lived in lives),
         "nodes cut off": sum(lived.cut_off for lived in lives),
+        "heartbeats answered from memory": sum(lived.beats for lived in lives),
         "leases that ended": sum(lived.leases_ended for lived in lives),
         "looks at everything": sum(lived.looks for lived in lives),
         **{f"rollouts {phase.replace('_', ' ')}": count for phase, count in sorted(ends.items())},

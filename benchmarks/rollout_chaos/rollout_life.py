@@ -14,7 +14,7 @@ from benchmarks.rollout_chaos.held_tick import HeldTick
 from benchmarks.rollout_chaos.leased_node import POOL, Cut, LeasedNode
 from benchmarks.rollout_chaos.life_invariants import Entry, Invariants, Look, NodeSeen, RolloutSeen
 from benchmarks.rollout_chaos.planned_faults import AWAY_S, DOWN_S, JUMPS_S, Fault, Kind, Plan
-from benchmarks.rollout_chaos.scripted_service import LEASE_S, ScriptedService, first_window
+from benchmarks.rollout_chaos.scripted_service import LEASE_S, Exchanged, ScriptedService, first_window
 from benchmarks.rollout_chaos.striking_database import Died, Move, Moved, StrikingDatabase, refused
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutCreate, RolloutPhase
@@ -54,7 +54,9 @@ MOST_RESUMES = 3
 
 @dataclass
 class Lived:
-    """What became of a run: the rollouts' last phases, the transitions met, what is wrong. deaths: of the service."""
+    """What became of a run: the rollouts' last phases, the transitions met, what is wrong. deaths: of the service;
+    beats: heartbeats that it answered from memory.
+    """
 
     plan: Plan
     phases: tuple[RolloutPhase, ...] = ()
@@ -64,6 +66,7 @@ class Lived:
     steps: int = 0
     deaths: int = 0
     cut_off: int = 0
+    beats: int = 0
     leases_ended: int = 0
     found: list[str] = field(default_factory=list)
 
@@ -192,6 +195,7 @@ class RolloutLife:
         self._close_connections()
         self._does(ScriptedService.look_for_silence)
         self._does(ScriptedService.tick)
+        self._does(ScriptedService.look)
         await self._push()
         await self._agents()
         self._look()
@@ -257,14 +261,14 @@ class RolloutLife:
         message = node.line.message()
         node.spoke_s = self._at_s
         node.sent.append(message)
-        answered: list[tuple[bytes, bool]] = []
+        answered: list[Exchanged] = []
         if not self._does(lambda service: answered.append(service.exchange(node.name, message))):
             node.linked = False
             return False
-        content, taken_in = answered[0]
-        if taken_in:
+        if answered[0].taken_in:
             node.heard_s = self._at_s
-        node.line.take(content)
+        self.lived.beats += answered[0].quiet
+        node.line.take(answered[0].content)
         return True
 
     def _connect(self, node: LeasedNode) -> None:

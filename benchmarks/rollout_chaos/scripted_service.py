@@ -18,8 +18,9 @@ from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
-from controlplane.fleet.opamp import wire
+from controlplane.fleet.opamp import fleet_reading, wire
 from controlplane.fleet.opamp.hub import EVENTS_A_MINUTE
+from controlplane.fleet.opamp.quiet_beats import Heard, QuietBeats, heard_of
 from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer, offers
 from controlplane.rollouts.controller import RolloutController, _Judged, _Snapshot
 from controlplane.rollouts.judging.arms import window_ceiling, window_floor
@@ -80,8 +81,29 @@ def first_window(row: RolloutRow) -> datetime:
     return window_ceiling(row.judging_since + timedelta(seconds=SETTLE_S))
 
 
+@dataclass
+class Socket:
+    """A node's connection as the hub holds it. name: the WebSocket's; None: it polls."""
+
+    name: str | None
+    desired: machine.Mark | None = None  # What its agent was last answered with.
+    spoken: bool = False
+    heard: Heard | None = None
+    sequence_num: int | None = None
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """The answer; whether what was said was taken in, and whether from memory (decision 84)."""
+
+    content: bytes
+    taken_in: bool
+    quiet: bool = False
+
+
 class ScriptedService:
-    """`tick` is what it does by itself, `exchange` an agent's message, `push` what a connected agent is sent unasked.
+    """`tick` is what it does by itself, `exchange` an agent's message, `push` what a connected agent is sent unasked;
+    `look` is the hub's, without which no heartbeat is answered from memory.
 
     seconds: of the run, which paces what nodes may cause in the ledger; wall: its wall clock.
     """
@@ -93,35 +115,51 @@ class ScriptedService:
         self._wall = wall
         self._terms = Terms(Pace(EVENTS_A_MINUTE, seconds), TOKEN_DAYS, LEASE_S)
         self._controller = ScriptedController(database, says, lambda: None)
-        self._told: dict[str, machine.Mark | None] = {}
-        self._connections: dict[str, str | None] = {}
+        self._sockets: dict[str, Socket] = {}
+        self._beats = QuietBeats()
+        self._looked_at: datetime | None = None
 
     def tick(self) -> None:
         self._controller.tick(self._wall())
 
     def look_for_silence(self) -> None:
+        self._beats.write(self.database)
         with self.database.session() as session:
             fleet.expire_silent(session, self._wall())
 
     def connect(self, node: str, connection: str | None) -> None:
         """connection: the WebSocket's name; None: over HTTP."""
-        self._connections[node] = connection
-        self._told.pop(node, None)
+        self._sockets[node] = Socket(connection)
 
     def disconnect(self, node: str, *, seen: bool) -> None:
-        connection = self._connections.pop(node, None)
-        if seen and connection is not None:
+        socket = self._sockets.pop(node, None)
+        if seen and socket is not None and socket.name is not None:
             with self.database.session() as session:
-                fleet.disconnect(session, connection)
+                fleet.disconnect(session, socket.name)
 
     def redeliver(self, node: str, message: bytes) -> None:
         """A message that was on the way for long, or comes once more; nobody hears the answer."""
         answer(self.database, Asked(_principal(node), wire.parse(message), self._wall(), Came()), self._terms)
 
-    def exchange(self, node: str, message: bytes) -> tuple[bytes, bool]:
-        """The answer, and whether what was said was taken in."""
-        report = wire.parse(message)
-        asked = Asked(_principal(node), report, self._wall(), Came(self._connections.get(node)))
+    def look(self) -> None:
+        """What each node is to run, and who holds it."""
+        began = self._wall()
+        with self.database.read_session() as session:
+            nodes = fleet_reading.read(session, self._looked_at, began).nodes()
+        self._looked_at = began
+        for node, socket in self._sockets.items():
+            if nodes.get(node, fleet_reading.NOWHERE).connection != socket.name:
+                socket.heard = None
+
+    def exchange(self, node: str, message: bytes) -> Exchanged:
+        """What the service makes of a message that comes by the node's connection."""
+        report, socket, now = wire.parse(message), self._sockets[node], self._wall()
+        heard, socket.heard = socket.heard, None
+        if socket.name is not None and heard is not None and heard.follows(report, self._looked_at, now):
+            socket.heard = self._beats.take(socket.name, heard, report, now)
+            socket.sequence_num = report.sequence_num
+            return Exchanged(_encoded(wire.Reply(report.instance_uid)), taken_in=True, quiet=True)
+        asked = Asked(_principal(node), report, now, Came(socket.name, sequence_num=socket.sequence_num))
         try:
             answered = answer(self.database, asked, self._terms)
         except Exception:
@@ -129,20 +167,28 @@ class ScriptedService:
             failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=5.0)
             answered = Answer(failed)
         if answered.node is not None:
-            self._told[node] = answered.desired
-        return wire.encode(answered.reply).SerializeToString(), answered.node is not None
+            socket.desired, socket.spoken = answered.desired, True
+            socket.sequence_num = report.sequence_num
+            socket.heard = heard_of(node, report, answered.reply, heard, now)
+        return Exchanged(_encoded(answered.reply), answered.node is not None)
 
     def push(self, node: str) -> bytes | None:
         """What has to be sent to a connected agent whose configuration has changed; None: nothing."""
-        if node not in self._told or self._connections.get(node) is None:
+        socket = self._sockets.get(node)
+        if socket is None or socket.name is None or not socket.spoken:
             return None  # It polls, or has said nothing yet.
         pushed = offers(self.database, [node], self._terms)[0]
-        if pushed is None or pushed.desired == self._told[node]:
+        if pushed is None or pushed.desired == socket.desired:
             return None
-        self._told[node] = pushed.desired
+        socket.desired = pushed.desired
         if pushed.reply.offer is None:
             return None
-        return bytes(wire.encode(pushed.reply).SerializeToString())
+        socket.heard = None  # What the agent makes of it is news.
+        return _encoded(pushed.reply)
+
+
+def _encoded(reply: wire.Reply) -> bytes:
+    return bytes(wire.encode(reply).SerializeToString())
 
 
 def _principal(node: str) -> Principal:

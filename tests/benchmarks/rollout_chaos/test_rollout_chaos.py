@@ -1,6 +1,7 @@
 """The lives that are injected into are what they say, hold with a fault in each, and what is looked at can be wrong."""
 
 import logging
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,13 @@ def test_a_fault_of_each_kind_is_injected_and_nothing_is_found(tmp_path: Path, k
     (one,) = lived(tmp_path, replace(quiet_plan(BY_NAME["one node"]), faults=(fault,)))
     assert [fault.kind for fault in one.injected] == [kind]
     assert one.found == []
+
+
+def test_connected_agents_are_answered_from_memory_and_polling_ones_never(tmp_path: Path) -> None:
+    plans = [replace(quiet_plan(BY_NAME["one node"]), chance=random.Random(seed)) for seed in range(8)]
+    beats = [one.beats for one in lived(tmp_path, *plans)]
+    polls = [random.Random(seed).random() < 0.3 for seed in range(8)]
+    assert [count == 0 for count in beats] == polls and {True, False} == set(polls)
 
 
 def test_a_run_is_the_same_again(tmp_path: Path) -> None:
