@@ -73,7 +73,7 @@ def served(folder: Path) -> Iterator[Served]:
 def launched(playwright: Any, *more: str) -> Browser:
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
-        raise SystemExit("Chromium is missing: deploy/test_packages.sh installs it")
+        raise SystemExit("Chromium is missing: Debian's package chromium")
     browser: Browser = playwright.chromium.launch(executable_path=executable, args=[*FLAGS, *more])
     return browser
 

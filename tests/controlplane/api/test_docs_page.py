@@ -1,6 +1,5 @@
 """/docs in a real browser that can reach nothing but the service: it renders, takes a token, and makes a call."""
 
-import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -11,8 +10,7 @@ from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from controlplane.api.docs_page import FILES, PAGE
 from tests.agents.served_app import ServedApp
-
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+from tests.web.conftest import FLAGS, chromium
 
 
 def test_the_page_names_no_other_host(http: TestClient) -> None:
@@ -32,8 +30,6 @@ def test_what_is_not_there_is_an_error_like_any_other(http: TestClient) -> None:
 @pytest.fixture
 def page(app: FastAPI) -> Iterator[tuple[Page, list[str]]]:
     """A page, and the addresses of other hosts that it asked for; none is reached."""
-    executable = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
     foreign: list[str] = []
     with ServedApp(app) as served, sync_playwright() as playwright:
 
@@ -46,7 +42,7 @@ def page(app: FastAPI) -> Iterator[tuple[Page, list[str]]]:
                 foreign.append(route.request.url)
                 route.abort()
 
-        browser = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         opened = browser.new_context(base_url=served.url).new_page()
         opened.route("**/*", local_only)
         yield opened, foreign
