@@ -255,10 +255,7 @@ class Stream(BaseModel):
         while len(self.recent) > self.pace.edge_windows and spare >= counts[0]:
             spare -= counts.pop(0)
             del self.recent[0]
-        sketches: dict[str, Sketch] = {}
-        for kept in self.recent:
-            for bucket, tally in kept.items():
-                sketches.setdefault(bucket, Sketch()).merge(tally.sketch())
+        sketches = _summed(self.recent)
         merged = Sketch()
         for sketch in sketches.values():
             merged.merge(sketch)
@@ -387,6 +384,22 @@ class Stream(BaseModel):
         for pending in self.pending.values():
             total.add(pending.counts)
         return total
+
+
+def _summed(windows: Iterable[Mapping[str, Tally]]) -> dict[str, Sketch]:
+    """What the windows counted, by prompt bucket, without their least and greatest values: of no meaning to an edge."""
+    places: dict[str, dict[int, int]] = {}
+    zeros: dict[str, int] = {}
+    for window in windows:
+        for bucket, tally in window.items():
+            found = places.setdefault(bucket, {})
+            for place, count in tally.buckets.items():
+                found[place] = found.get(place, 0) + count
+            zeros[bucket] = zeros.get(bucket, 0) + tally.zero_count
+    sketches = {bucket: Sketch(zero_count=zeros[bucket]) for bucket in places}
+    for bucket, found in places.items():
+        sketches[bucket].counts[list(found)] = list(found.values())
+    return sketches
 
 
 def _edges(sketch: Sketch, qs: Sequence[float]) -> list[int]:
