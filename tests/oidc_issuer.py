@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlencode
 
@@ -40,6 +41,12 @@ def make_key(algorithm: str, kid: str) -> Key:
     return RSAKey.generate_key(2048, parameters)
 
 
+@cache
+def first_key() -> Key:
+    """Every issuer's own at first: an RSA key takes forty milliseconds to make, and each test has an issuer."""
+    return make_key("RS256", "first")
+
+
 def part(value: Any) -> str:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
@@ -52,7 +59,7 @@ class Issuer:
     whoever signs in can prove: it takes the first of these that it is asked for."""
 
     url: str
-    key: Key = field(default_factory=lambda: make_key("RS256", "first"))
+    key: Key = field(default_factory=first_key)
     algorithm: str = "RS256"
     published: list[Key] = field(default_factory=list)
     person: dict[str, Any] = field(default_factory=lambda: {"sub": "u1", "email": "ada@example.com", "groups": ["ops"]})
