@@ -11,6 +11,8 @@ from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Processes
 from controlplane.client import Client
+from tests import forked_commands
+from tests.forked_commands import ForkedProcesses, Nursery
 from tests.processes import answers, free_port, wait_for
 
 FLAGS = (
@@ -43,9 +45,8 @@ class Bare:
     """A real service without nodes, a module's own, which a test may stop or end for a while. `program`: the
     interpreter's arguments for `tailwright`."""
 
-    def __init__(self, folder: Path, program: Sequence[str] = TAILWRIGHT) -> None:
-        self._processes = Processes(folder / "logs")
-        self._program, self._port = program, free_port()
+    def __init__(self, folder: Path, processes: Processes, program: Sequence[str] = TAILWRIGHT) -> None:
+        self._processes, self._program, self._port = processes, program, free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.data_dir = folder / "data"
 
@@ -72,9 +73,16 @@ def started(bare: Bare) -> Iterator[Bare]:
         bare.end()
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with forked_commands.nursery() as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
-    yield from started(Bare(tmp_path_factory.mktemp("bare")))
+def bare(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Bare]:
+    folder = tmp_path_factory.mktemp("bare")
+    yield from started(Bare(folder, ForkedProcesses(folder / "logs", nursery)))
 
 
 def signed_in(browser: Any, url: str, token: str, **screen: Any) -> BrowserContext:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from agents.demo.engines import TAILWRIGHT
-from agents.demo.processes import Processes
+from tests.forked_commands import ForkedProcesses, Nursery
 from tests.oidc_issuer import CLIENT_ID, CLIENT_SECRET, Issuer, issuing
 from tests.processes import answers, free_port, wait_for
 
@@ -31,11 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(folder: Path, issuer: Issuer) -> Iterator[str]:
+def url(folder: Path, issuer: Issuer, nursery: Nursery) -> Iterator[str]:
     port = free_port()
     (folder / "secret").touch(mode=0o600)
     (folder / "secret").write_text(CLIENT_SECRET)
-    processes = Processes(folder / "logs")
+    processes = ForkedProcesses(folder / "logs", nursery)
     options = ["--data-dir", str(folder / "data"), "--port", str(port), "--no-tuner", "--no-token-sign-in"]
     options += ["--oidc-issuer", issuer.url, "--oidc-client-id", CLIENT_ID, "--oidc-operator-groups", "ops"]
     options += ["--oidc-admin-groups", "platform"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
+from agents.demo.processes import Processes
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import AlertRuleCreate
 from tests.web.conftest import Bare, checked, signed_in, started
@@ -30,7 +31,8 @@ SEE = """(hidden) => {
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     """As of all pages' tests, with quick streams."""
-    yield from started(Bare(tmp_path_factory.mktemp("bare"), QUICK))
+    folder = tmp_path_factory.mktemp("bare")
+    yield from started(Bare(folder, Processes(folder / "logs"), QUICK))
 
 
 @pytest.fixture
