@@ -13,7 +13,6 @@ from benchmarks.vllm_measures.processes import Nursery
 
 
 @pytest.mark.slow
-@pytest.mark.clock
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.long] if kind == "postgresql" else []) for kind in KINDS]
