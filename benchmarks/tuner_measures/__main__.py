@@ -10,7 +10,7 @@ import platform
 import numpy as np
 import optuna
 
-from benchmarks.tuner_measures import finish_power, search_regret
+from benchmarks.tuner_measures import finish_power, noisy_oracle, search_regret
 from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
 from benchmarks.tuner_measures.measured_surface import full_weights, measured
 from benchmarks.tuner_measures.search_rivals import PLAYERS
@@ -20,7 +20,7 @@ SURFACES = {"narrow": narrow, "broken": broken, "measured": measured, "full": fu
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", default="search,power,studies", help="of search, power, studies")
+    options.add_argument("--only", default="search,power,studies", help="of search, power, studies, oracle")
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join(PLAYERS))
     options.add_argument("--seeds", type=int, default=30)
@@ -30,6 +30,12 @@ def main() -> None:
     if "search" in chosen.only:
         for name in chosen.surfaces.split(","):
             search_regret.measure(SURFACES[name], chosen.seeds, chosen.players.split(","), chosen.trials)
+    if "oracle" in chosen.only:
+        print("\nevery configuration measured so many times, regret of the choice, median / 90th\n")
+        print("| surface | runs | the fastest that held | gain times probability |\n|---|---|---|---|")
+        for name in chosen.surfaces.split(","):
+            for runs in (1, 2, 8):
+                noisy_oracle.measure(SURFACES[name], chosen.seeds, runs)
     if "power" in chosen.only:
         finish_power.power(2000, 0.10, seed=1)
         finish_power.power(2000, 0.05, seed=2)

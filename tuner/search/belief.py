@@ -22,6 +22,12 @@ TOLD_NOISE = 0.08
 """What one run's figures vary by, before there are repeats: sd of the logarithm, as seen on the embedded engine."""
 CRASH_NOISE = 0.3
 DRAWS = 4000
+LIKELY = 0.5
+"""What keeps the limits with at least this probability can be fallen back on."""
+BREAKS = 0.2
+"""A choice that breaks a limit is at least so much worse (log ratio) than the fastest that can be fallen back on."""
+TRIFLE = 0.01
+"""A smaller gain than this (log ratio) decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,22 @@ class Belief:
     def feasible(self) -> Array:
         """The probability of each to run and to keep every limit."""
         found: Array = np.exp(self.log_feasible)
+        return found
+
+    @property
+    def otherwise(self) -> float:
+        """What a choice comes to that breaks a limit: what runs now goes on (0), or something slower where all that is
+        likely to keep the limits is slower than that.
+        """
+        mean, kept = self.objective.mean, self.feasible >= LIKELY
+        return max(0.0, float(mean[kept].min()) + BREAKS if kept.any() else float(mean.max()))
+
+    @property
+    def log_worth(self) -> Array:
+        """The logarithm of what choosing each is expected to gain on `otherwise`: its gain times the probability of
+        getting it. Where none gains anything, the likeliest to keep the limits is worth most.
+        """
+        found: Array = np.log(np.maximum(self.otherwise - self.objective.mean, TRIFLE)) + self.log_feasible
         return found
 
     def best_probability(self, *, seed: int = 0) -> Array:

@@ -34,8 +34,6 @@ LEAST_GAIN, SURE = 0.015, 0.8
 was measured keeps the limits with this probability: what a lucky run lets in is no end."""
 LEAST_TRIALS = 6
 """So many are measured before that is asked: fewer do not tell how large a gain may be."""
-LIKELY = 0.5
-"""An incumbent keeps the limits with at least this probability."""
 _LEAST = 1e-12
 FIRST = 3
 """Trials before a model guides, where nobody has suggested any."""
@@ -150,16 +148,13 @@ class Search:
     # -- what came of it -----------------------------------------------------------------------------------------
 
     def best(self) -> Outcome | None:
-        """The incumbent: of the measured ones that probably keep the limits the one believed to be fastest; without
-        one, the one nearest to them; None when all crashed. Its assessment is that of all its runs together.
+        """The incumbent: the measured one that is worth most, by its gain and the probability that it keeps the limits;
+        None when all crashed. Its assessment is that of all its runs together.
         """
         measured, belief = self._measured()
         if belief is None:
             return measured[0] if measured else None
-        kept = belief.feasible >= LIKELY
-        if not kept.any():
-            return min(measured, key=lambda outcome: outcome.assessment.worst)
-        return measured[int(np.where(kept, belief.objective.mean, np.inf).argmin())]
+        return measured[int(belief.log_worth.argmax())]
 
     def finalists(self, most: int) -> list[Outcome]:
         """Up to `most` measured configurations besides the default, the likeliest to be the best feasible first."""
@@ -278,11 +273,12 @@ class Search:
         return knobs[QUANTIZATION] not in self._unfit and canonical_json(knobs) not in self._seen
 
     def _reference(self) -> float:
-        """What a trial has to improve on: the incumbent that keeps the limits; without one, the slowest measured."""
+        """What a trial has to improve on: an objective that is for certain worth as much as the incumbent. One that may
+        break a limit is slower by that, so that the search goes where limits are kept more surely.
+        """
         _, belief = self._measured()
         assert belief is not None
-        mean, kept = belief.objective.mean, belief.feasible >= LIKELY
-        return float(mean[kept].min() if kept.any() else mean.max())
+        return belief.otherwise - float(np.exp(belief.log_worth.max()))
 
     def _is_sure(self) -> bool:
         """Whether something measured surely keeps the limits."""

@@ -49,3 +49,21 @@ def test_the_best_must_be_feasible(feasible: float, least: float, most: float) -
     objective = Posterior(np.array([0.0, -1.0]), np.array([0.05, 0.05]), 0.08)
     chances = Belief(objective, np.log([1.0, feasible])).best_probability()
     assert least <= chances[1] <= most and chances.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("means", "feasible", "chosen"),
+    [
+        ([0.0, -0.70, -0.65], [0.01, 0.55, 0.99], 2),  # A little slower, and the limits are kept.
+        ([0.0, -0.70, -0.10], [0.01, 0.55, 0.99], 1),  # What is sure is hardly better than what runs now.
+        ([0.0, 0.50, 0.90], [0.01, 0.90, 0.99], 1),  # All that keeps the limits is slower than what breaks them.
+        ([0.0, 0.00, 0.00], [1e-9, 1e-9, 1e-6], 2),  # Nothing keeps them: the likeliest to.
+        ([0.0, -0.03, -0.01], [1.0, 0.50, 1.0], 2),  # A small gain is no reason to break a limit.
+    ],
+)
+def test_what_is_worth_most_is_fast_and_keeps_the_limits(
+    means: list[float], feasible: list[float], chosen: int
+) -> None:
+    """The first is what runs now."""
+    objective = Posterior(np.array(means), np.full(len(means), 0.05), 0.08)
+    assert Belief(objective, np.log(feasible)).log_worth.argmax() == chosen

@@ -1,5 +1,6 @@
 """What is measured first lies within the space, on either side of what engines start with."""
 
+from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.knobs import EngineConfig
 from tuner.search.first_points import first_points
 from tuner.search.space import Capabilities, build_space
@@ -23,3 +24,15 @@ def test_what_a_node_cannot_is_not_among_them() -> None:
         assert space.complete(space.chosen(knobs)) == knobs
         assert knobs["max_num_batched_tokens"] <= 256 and knobs["num_speculative_tokens"] == 0
         assert knobs["quantization"] == "none"
+
+
+def test_every_searched_knob_varies_and_grows_with_the_step() -> None:
+    wanted = {
+        "max_num_batched_tokens": KnobRange(choices=[64, 128, 256, 768]),
+        "max_num_seqs": KnobRange(choices=[4, 16]),
+        "num_speculative_tokens": KnobRange(choices=[0, 2, 4]),
+    }
+    space = build_space(wanted, EngineConfig().knobs() | {"max_num_seqs": 16}, Capabilities())
+    _, small, large = first_points(space, EngineConfig().knobs())
+    assert (small["max_num_seqs"], large["max_num_seqs"]) == (4, 16)
+    assert small["num_speculative_tokens"] == large["num_speculative_tokens"] == 2

@@ -169,6 +169,19 @@ def test_one_lucky_run_does_not_make_an_incumbent(noise: float) -> None:
     assert rival.knobs == other and 0 < rival.chance < 0.5
 
 
+def test_a_choice_a_little_slower_inside_a_limit_goes_before_one_at_it() -> None:
+    """Both take half as long as the default or less; the faster one's runs came out near the limit."""
+    search = Search(SPACE, DEFAULT, constraints=["itl:0.99"])
+    inside = DEFAULT | {"max_num_batched_tokens": 512}
+    at_it = DEFAULT | {"max_num_batched_tokens": 2048, "num_speculative_tokens": 4}
+    near = Assessment(0.44, {"itl:0.99": -0.02})
+    told = [(DEFAULT, good(1.0)), (inside, good(0.5)), (at_it, near), (at_it, near)]
+    for number, (knobs, assessment) in enumerate(told):
+        search.tell(Candidate(number, dict(knobs)), assessment)
+    best = search.best()
+    assert best is not None and best.knobs == inside
+
+
 def test_finalists_are_the_likeliest_and_feasible() -> None:
     search = _run(_surface(0.05, 3), 3)
     found = search.finalists(3)

@@ -51,3 +51,10 @@ def test_improvement_and_probability_are_those_of_a_normal() -> None:
     drawn = belief.mean + belief.sd * np.random.default_rng(0).standard_normal((200_000, 2))
     assert belief.improvement(0.1) == pytest.approx(np.maximum(0.1 - drawn, 0).mean(axis=0), rel=0.02)
     assert np.exp(belief.log_below(0.0)) == pytest.approx(stats.norm.cdf(-belief.mean / belief.sd))
+
+
+def test_what_one_knob_does_is_expected_whatever_the_other_is() -> None:
+    """Three corners of a square, and the fourth is believed to be nearer to the sum of both effects than to either."""
+    places, values = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -0.7, -0.3])
+    found = Surrogate(places, values, noise=0.02, ordered=np.array([True, True])).at(np.array([[1.0, 1.0]]))
+    assert -1.0 < found.mean[0] < -0.75
