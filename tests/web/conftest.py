@@ -25,8 +25,8 @@ expect.set_options(timeout=30_000)
 
 
 def chromium() -> str:
-    """Chromium's headless shell where there is one, as Playwright takes it without a window: the same engine, and around it
-    none of a browser's windows, menus and preloading, which took more than half of a page's CPU. Else the whole browser."""
+    """Chromium's headless shell where there is one, as Playwright takes it without a window: the same engine, without a
+    browser's windows, menus and preloading, which took more than half of a page's CPU. Else the whole browser."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser")
     executable = next((found for name in names if (found := shutil.which(name))), None)
     assert executable, "Chromium is missing: deploy/test_packages.sh installs it"

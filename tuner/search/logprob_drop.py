@@ -50,8 +50,8 @@ def passage_logprobs(
                 return math.fsum(own) / len(own)
             except (httpx.HTTPError, LookupError, ValueError, TypeError, ZeroDivisionError) as error:
                 raise Unavailable(
-                    f"{engine_url}: no log-probabilities of a prompt for the quality gate: {unreached(error)}; a study with "
-                    "most_logprob_drop 0 does not ask for them"
+                    f"{engine_url}: no log-probabilities of a prompt for the quality gate: {unreached(error)}; "
+                    "a study with most_logprob_drop 0 does not ask for them"
                 ) from error
 
         return list(threads.map(ask, passages))
