@@ -17,8 +17,8 @@ from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.changes.label_selector import Selector
 from controlplane.contract.errors import Conflict, NotFound
-from controlplane.fleet import drift, machine, revisions
-from controlplane.fleet.drift import MOST_NAMED
+from controlplane.fleet import machine, node_drift, revisions
+from controlplane.fleet.node_drift import MOST_NAMED
 from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.selected_nodes import conditions
 from controlplane.fleet.tables import NodeRow, PoolRow
@@ -123,7 +123,7 @@ def set_pool_revision(session: Session, pool: str, number: int, now: datetime) -
     row.revision = number
     session.add(row)
     session.flush()
-    drift.refresh_those(session, col(NodeRow.pool) == pool, now)
+    node_drift.refresh_those(session, col(NodeRow.pool) == pool, now)
 
 
 def set_override(session: Session, node_names: Sequence[str], number: int | None, now: datetime) -> None:
@@ -142,7 +142,7 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
         locked = select(NodeRow.node).where(some, other).order_by(col(NodeRow.node)).with_for_update()
         changed = col(NodeRow.node).in_(session.exec(locked).all())
         session.exec(update(NodeRow).where(changed).values(override_revision=number))
-        drift.refresh_those(session, changed, now)
+        node_drift.refresh_those(session, changed, now)
 
 
 def ask_cache_reset(session: Session, name: str) -> NodeView:

@@ -23,7 +23,7 @@ from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.metrics import POOL
 from controlplane.contract.reports.opamp import LEASE_ENDED, REPLACED_PAUSE_S, ROLE, new_instance_uid
 from controlplane.db.database import Database
-from controlplane.fleet import drift, machine
+from controlplane.fleet import machine, node_drift
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.enrolling.minute_pace import Pace
@@ -163,7 +163,7 @@ def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes, uids: 
         fleet.adopt(session, row, now, wishes)
     except BadRequest as error:
         problems.append(f"effective_config.{error.message}")
-    drift.refresh([row], now, wishes)
+    node_drift.refresh([row], now, wishes)
     answered = _reply(row, wishes, terms)
     due = report.takes_connection_settings and not report.disconnecting
     reply = replace(
