@@ -7,7 +7,7 @@ from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, No
 from controlplane.fleet import effective, machine
 from controlplane.fleet.tables import NodeRow, RevisionRow
 
-_AS_IN_THE_ROW = set(NodeView.model_fields) & set(NodeRow.model_fields)
+_AS_IN_THE_ROW = tuple(name for name in NodeView.model_fields if name in NodeRow.model_fields)
 
 
 def effective_of(row: NodeRow) -> EffectiveConfig | None:
@@ -28,7 +28,7 @@ def node_view(row: NodeRow, wish: machine.Wish | None) -> NodeView:
     desired = None if wish is None else wish.revision
     offering = machine.must_offer(wish, acknowledged, runs)
     status, error = machine.shown_status(desired, acknowledged, offering)
-    shown: dict[str, Any] = row.model_dump(include=_AS_IN_THE_ROW)
+    shown: dict[str, Any] = {name: getattr(row, name) for name in _AS_IN_THE_ROW}
     shown |= {
         "desired_revision": None if desired is None else desired.number,
         "desired_cache_reset": row.cache_reset,
