@@ -159,7 +159,7 @@ def test_a_consumer_that_dawdles_is_told_from_the_network(
     now = [100.0]
     for place in ("transport", "http_exchange"):
         monkeypatch.setattr(f"agents.client_measure.{place}.perf_counter", lambda: now[0])
-    # A client that is kept from the processor finds the whole answer there: it reads its beginning first all the same.
+    # An engine that is kept from the processor tells several tokens at once: their beginning is read first.
     monkeypatch.setattr("httpcore._sync.http11.HTTP11Connection.READ_NUM_BYTES", 64)
     body, headers = STREAM, {"X-Request-Id": "dawdler"}
     with wrap_httpx(httpx.Client(timeout=60), recorder) as client:
