@@ -211,6 +211,16 @@ def drive(
     return [request.tokens[request.prompt_length :] for request in requests]
 
 
+def served_alone(engine: StepEngine, prompt: list[int], count: int) -> Request:
+    """The request, greedily served to its end."""
+    request = Request("a", prompt, SamplingParams(count))
+    engine.scheduler.add(request)
+    with torch.inference_mode():
+        while engine.scheduler.has_work:
+            engine.step()
+    return request
+
+
 @pytest.fixture
 def serve() -> Callable[..., tuple[list[list[int]], StepEngine]]:
     """Serve prompts greedily with a fresh engine, which is given back too; knobs as keywords, options in `options`."""

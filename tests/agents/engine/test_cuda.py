@@ -30,7 +30,7 @@ from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.request import Request
 from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.knobs import Quantization, parse_config
-from tests.agents.engine.conftest import drive
+from tests.agents.engine.conftest import drive, served_alone
 from tests.processes import free_port, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -91,11 +91,7 @@ def test_prefix_hits_do_not_change_text(model_dirs: dict[str, Path], reference: 
     base = some_prompts()[4]
     cached = []
     for prompt in (base, base, [*base[:100], 3, 4], base[:33]):
-        request = Request("a", prompt, SamplingParams(COUNT))
-        engine.scheduler.add(request)
-        with torch.inference_mode():
-            while engine.scheduler.has_work:
-                engine.step()
+        request = served_alone(engine, prompt, COUNT)
         assert request.tokens[len(prompt) :] == reference(folder, prompt, COUNT)
         cached.append(request.cached_tokens)
     assert cached == [0, 128, 96, 32]

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from agents.engine.model.config import read_model_config
 from agents.engine.scheduling.cache_groups import layers_per_block
+from tests.agents.engine.conftest import served_alone
 
 pytestmark = pytest.mark.slow
 
@@ -130,8 +130,6 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     from agents.engine.core.event_log import EventLog
     from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
-    from agents.engine.request.params import SamplingParams
-    from agents.engine.scheduling.request import Request
     from controlplane.contract.knobs import parse_config
 
     options = EngineOptions(
@@ -142,11 +140,7 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     )
     engine = StepEngine(options, EventLog())
     prompt = _prompts()[7]
-    request = Request("a", prompt, SamplingParams(COUNT))
-    engine.scheduler.add(request)
-    with torch.inference_mode():
-        while engine.scheduler.has_work:
-            engine.step()
+    request = served_alone(engine, prompt, COUNT)
     assert request.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
     steps = [event for event in engine.log.after(0) if event["kind"] == "step"]
     drafted, accepted = (sum(event[name] for event in steps) for name in ("draft_tokens", "accepted_tokens"))  # type: ignore[misc]
@@ -158,19 +152,13 @@ def test_prefix_hits_do_not_change_text(model_dirs: dict[str, Path], reference: 
     from agents.engine.core.event_log import EventLog
     from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
-    from agents.engine.request.params import SamplingParams
-    from agents.engine.scheduling.request import Request
 
     folder = model_dirs[shape]
     engine = StepEngine(EngineOptions(folder), EventLog())
     base = _prompts()[7]
     cached: list[int] = []
     for prompt in (base, base, [*base[:100], 3, 4], base[:64], base[:33]):
-        request = Request("a", prompt, SamplingParams(COUNT))
-        engine.scheduler.add(request)
-        with torch.inference_mode():
-            while engine.scheduler.has_work:
-                engine.step()
+        request = served_alone(engine, prompt, COUNT)
         assert request.tokens[len(prompt) :] == reference(folder, prompt, COUNT)
         cached.append(request.cached_tokens)
     assert cached == [0, 128, 96, 48, 32]
