@@ -15,7 +15,16 @@ function mark() {
   unchecked.hidden = true;
 }
 
+/** Whether a field is no more as the page brought it: typed into before anything listened, or filled in again by the browser. */
+function touched(field) {
+  if (field.options) return [...field.options].some(({ selected, defaultSelected }) => defaultSelected && !selected);
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  return "defaultValue" in field && field.value !== field.defaultValue;
+}
+
 if (form) {
+  const begin = () => { if ([...form.elements].some(touched)) form.dispatchEvent(new Event("input", { bubbles: true })); };
+  if (asks.hasAttribute("data-htmx-powered")) begin(); else asks.addEventListener("htmx:after:init", begin, { once: true });
   asks.addEventListener("htmx:after:swap", mark);
   asks.addEventListener("htmx:error", () => { unchecked.hidden = false; });
   asks.addEventListener("htmx:response:error", ({ detail }) => {

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import Conflict
@@ -176,6 +176,18 @@ def test_it_is_looked_at_as_one_types_and_then_started(admin_page: Page, admin: 
     admin_page.get_by_role("button", name="Start it").press("Enter")
     expect(admin_page.locator("h1")).to_contain_text("Study ")
     assert count(stack) == before + 1
+
+
+@pytest.mark.browser
+def test_what_is_typed_before_the_page_listens_is_looked_at_too(admin_page: Page) -> None:
+    held: list[Route] = []
+    admin_page.route("**/htmx.min*.js", lambda route: held.append(route))
+    admin_page.goto(NEW, wait_until="commit")
+    admin_page.get_by_label("Trials").fill("2")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(admin_page.locator("#about-max_trials")).to_contain_text("greater than or equal to 3")
+    admin_page.unroute("**/htmx.min*.js")
 
 
 @pytest.mark.browser
