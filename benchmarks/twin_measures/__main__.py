@@ -1,10 +1,12 @@
-"""`python -m benchmarks.twin_measures`: the twin's error against the real engine, and its speed on a long trace."""
+"""`python -m benchmarks.twin_measures`: the twin's error against the real engine, its speed on a long trace; the
+error of forecasts for other hardware on a public table (`--table`)."""
 
 import argparse
 import sys
 from pathlib import Path
 
 from benchmarks.engine_measures.machine import commit, describe_machine
+from benchmarks.twin_measures import measured_table
 from benchmarks.twin_measures.against_engine import compare, report
 from benchmarks.twin_measures.trace_speed import speed
 
@@ -23,8 +25,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mooncake", type=Path, help="conversation_trace.jsonl; without it, no speed")
     parser.add_argument("--trace-requests", type=int, default=12_031, help="of that trace, from its start")
+    parser.add_argument("--table", type=Path, help="silicon_sample.csv of aiconfigurator, or a part of it: only that")
     given = parser.parse_args()
     print(f"{describe_machine(given.device)}\n- commit {commit()}, seed {given.seed}\n")
+    if given.table is not None:
+        print(measured_table.report(given.table, given.seed))
+        return 0
     if given.requests:
         sizes = (given.model, given.requests, given.rate, given.seed, given.rounds, given.kv_bytes)
         found = []

@@ -52,6 +52,7 @@ SUBCOMMANDS = {
     "destinations": "controlplane.command.nouns.destination_commands",
     "studies": "controlplane.command.nouns.study_commands",
     "whatif": "controlplane.command.nouns.whatif_command",
+    "hardware": "tuner.hardware.command",
     "advice": "controlplane.command.pools.advice_command",
     "profiles": "controlplane.command.nouns.profile_commands",
     "tokens": "controlplane.command.tokens",

@@ -1,0 +1,73 @@
+"""What a step is made of: by hand for one deployment, and how the parts move with load, width and memory."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.hardware.accelerators import ACCELERATORS, ENGINES, FORMATS
+from tuner.hardware.model_shape import ModelShape
+from tuner.hardware.steady_batch import NAMES, Deployment, Load, parts_of, room
+
+SHAPE = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
+ONE = Deployment(SHAPE, ACCELERATORS["h100"], FORMATS["bf16"], "vllm", 1, 2)
+LOADS = st.builds(
+    Load, st.floats(1, 8192), st.floats(1, 4096), st.floats(1, 512), st.floats(0, 1)
+)  # fmt: skip
+
+
+def named(deployment: Deployment, load: Load) -> dict[str, float]:
+    return dict(zip((*NAMES, *ENGINES), parts_of(deployment, load, ENGINES), strict=True))
+
+
+def test_the_parts_are_those_of_the_formulas() -> None:
+    parts = named(ONE, Load(1000, 500, 11))
+    layers = 32 * (2 * 4096 * 128 * (32 + 8) + 3 * 4096 * 14336)
+    assert parts["weights"] == pytest.approx((2 * layers + 4 * 128256 * 4096) / 3.35e12)
+    assert parts["kv"] == pytest.approx(11 * 1250 * 131_072 / 3.35e12)
+    assert parts["prompts"] == pytest.approx(2 * layers * 1000 * 10 / 500 / 989e12)
+    assert parts["attention"] == pytest.approx(2 * 32 * 4096 * 1000**2 * 10 / 500 / 989e12)
+    assert parts["exchange"] == 0
+    assert (parts["vllm"], parts["sglang"], parts["trtllm"]) == (32e-6, 0, 0)
+
+
+def test_a_single_request_meets_no_other_prompt() -> None:
+    parts = named(ONE, Load(1000, 500, 1))
+    assert parts["prompts"] == parts["attention"] == 0
+
+
+@given(LOADS, st.sampled_from([1, 2, 4, 8]))
+def test_nothing_is_negative_and_more_load_is_never_less_work(load: Load, ranks: int) -> None:
+    deployment = replace(ONE, ranks=ranks)
+    parts = parts_of(deployment, load, ENGINES)
+    more = parts_of(deployment, replace(load, concurrency=load.concurrency + 1), ENGINES)
+    assert all(part >= 0 for part in parts)
+    assert all(after >= before * (1 - 1e-9) for before, after in zip(parts, more, strict=True))
+
+
+@given(LOADS)
+def test_what_the_cache_has_is_not_computed_again(load: Load) -> None:
+    none, all_ = (named(ONE, replace(load, cached=share)) for share in (0.0, 1.0))
+    assert all_["prompts"] == all_["attention"] == 0
+    assert none["prompts"] >= named(ONE, load)["prompts"] >= 0
+    assert none["attention"] >= named(ONE, load)["attention"] >= 0
+    assert all_["kv"] == none["kv"]
+
+
+def test_who_finds_no_room_waits_and_costs_no_step_anything() -> None:
+    load = Load(8192, 1024, 64)
+    at_once = room(ONE, load)
+    assert 1 < at_once < 64
+    assert parts_of(ONE, load, ENGINES) == parts_of(ONE, replace(load, concurrency=at_once), ENGINES)
+    assert room(replace(ONE, kv_bytes=1), load) == pytest.approx(2 * at_once)
+
+
+def test_wider_reads_less_each_and_exchanges() -> None:
+    load = Load(1024, 1024, 16)
+    narrow, wide = named(ONE, load), named(replace(ONE, ranks=4), load)
+    assert wide["weights"] == pytest.approx(narrow["weights"] / 4)
+    assert wide["kv"] == pytest.approx(narrow["kv"] / 4)
+    assert wide["exchange"] > 0
+    copied = named(replace(ONE, ranks=16), load)
+    assert copied["kv"] == pytest.approx(narrow["kv"] / 8), "16 ranks hold copies of 8 KV heads"

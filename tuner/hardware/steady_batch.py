@@ -1,0 +1,102 @@
+"""What the time between tokens is made of, when so many requests of one length are always under way (pure).
+
+The seconds that each part would take at the accelerator's own figures; what it takes in truth is a multiple, which
+`learned_pace` learns. A step decodes all requests that run, and computes the prompts of those that take the place of
+ended ones: with n running and `output` tokens each, n / output prompts a step. (The sums are those of aiconfigurator
+and of BLIS, without their tables of operators.)
+"""
+
+from dataclasses import dataclass
+
+from tuner.hardware.accelerators import UNQUANTIZED_BYTES, Accelerator, WeightFormat
+from tuner.hardware.model_shape import ModelShape
+
+Parts = tuple[float, ...]
+NAMES = ("weights", "kv", "prompts", "attention", "exchange", "requests", "step")
+"""In their order in `Parts`, before the launches of each engine:
+weights    of all layers and the head, read once a step;
+kv         keys and values of all tokens of the requests that run, read once a step;
+prompts    products of prompt tokens with weights;
+attention  products of queries and keys in prompts;
+exchange   activations between the ranks, twice a layer;
+requests   a microsecond for each that runs: the host's part;
+step       a tenth of a millisecond.
+launches   a microsecond a layer; how many that are, is the engine's.
+"""
+USED_SHARE = 0.9
+"""Of an accelerator's memory, as engines take it."""
+BESIDE_BYTES = 4e9
+"""Of each accelerator for activations, graphs and the runtime (3.3 to 5.6 GB were measured by llm-d-planner)."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model on `ranks` accelerators that share each layer (tensor parallel). kv_bytes: of a cached value."""
+
+    shape: ModelShape
+    accelerator: Accelerator
+    weights: WeightFormat
+    engine: str
+    ranks: int
+    kv_bytes: int
+
+    @property
+    def weight_bytes(self) -> float:
+        """On all ranks."""
+        head = 2 * self.shape.embedding_weights * UNQUANTIZED_BYTES
+        return self.shape.layer_weights * self.weights.bytes + head
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """On all ranks."""
+        return self.shape.kv_values_per_token(self.ranks) * self.kv_bytes
+
+    @property
+    def cache_bytes(self) -> float:
+        """What memory leaves for the KV cache, on all ranks; 0 or less: the weights do not fit."""
+        used = self.accelerator.memory * USED_SHARE - BESIDE_BYTES
+        return used * self.ranks - self.weight_bytes
+
+
+@dataclass(frozen=True)
+class Load:
+    """prompt, output: tokens of a request; concurrency: requests that are always under way; cached: the share of each
+    prompt's beginning that the prefix cache has."""
+
+    prompt: float
+    output: float
+    concurrency: float
+    cached: float = 0.0
+
+    @property
+    def context(self) -> float:
+        """Tokens that a request holds, on average over its output."""
+        return self.prompt + self.output / 2
+
+
+def room(deployment: Deployment, load: Load) -> float:
+    """How many such requests the KV cache holds, on average over their life; below 1: not one."""
+    return deployment.cache_bytes / (deployment.kv_bytes_per_token * load.context)
+
+
+def parts_of(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
+    """Seconds of each part of a step at the accelerator's own figures; those that find no room wait, and run later."""
+    shape, device, ranks = deployment.shape, deployment.accelerator, deployment.ranks
+    running = min(load.concurrency, max(1.0, room(deployment, load)))
+    prompts = (running - 1) / load.output  # Its own prompt is no part of a request's time between tokens.
+    computed = load.prompt * (1 - load.cached) * prompts
+    products = 2 * shape.layer_weights * computed
+    attended = 2 * shape.layers * shape.heads * shape.head_dim * load.prompt * (1 + load.cached) * computed
+    tokens = running + computed
+    exchanged = 2 * shape.layers * tokens * shape.hidden * 2 * 2 * (ranks - 1) / ranks
+    launches = shape.layers * 1e-6
+    return (
+        deployment.weight_bytes / ranks / device.bandwidth,
+        running * load.context * deployment.kv_bytes_per_token / ranks / device.bandwidth,
+        products / ranks / device.flops_of(deployment.weights.bits),
+        attended / ranks / device.flops_of(16),
+        exchanged / device.link,
+        running * 1e-6,
+        1e-4,
+        *(launches if one == deployment.engine else 0.0 for one in engines),
+    )
