@@ -44,6 +44,9 @@ def windows_of(chunk: Chunk, metric: str, meter: LoadMeter) -> list[Window]:
     """The chunk as the product reads it."""
     begin, counts = chunk.used(metric)
     nodes = _node_levels(chunk, metric)
+    cell = chunk.tick * len(BUCKETS) + chunk.bucket
+    tokens = np.bincount(cell, weights=chunk.prompts, minlength=chunk.arrived.size * len(BUCKETS))
+    tokens = tokens.reshape(-1, len(BUCKETS))
     tails = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
     low, high = (counts > 0).argmax(axis=-1), counts.shape[-1] - (counts[..., ::-1] > 0).argmax(axis=-1)
     found = []
@@ -57,7 +60,8 @@ def windows_of(chunk: Chunk, metric: str, meter: LoadMeter) -> list[Window]:
                 held[name] = Tail(begin + first, tails[tick, place, first : high[tick, place]].copy(), count)
         load = meter.push(start_s, {"n": int(arrived)}, {})
         levels = {metric: nodes[tick]} if tick in nodes else {}
-        found.append(Window(start_s, load, {metric: held} if held else {}, levels))
+        told = {name: float(tokens[tick, place]) for place, name in enumerate(BUCKETS) if tokens[tick, place]}
+        found.append(Window(start_s, load, {metric: held} if held else {}, levels, told))
     return found
 
 

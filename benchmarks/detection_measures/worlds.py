@@ -78,7 +78,8 @@ class Wander:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Ticks in order. tick, bucket, node: int64[requests]; places: by metric, int64[requests] on the histogram's axis.
+    """Ticks in order. tick, bucket, node, prompts: int64[requests], the last in tokens; places: by metric,
+    int64[requests] on the histogram's axis.
 
     arrived: int64[ticks].
     """
@@ -87,6 +88,7 @@ class Chunk:
     tick: Ints
     bucket: Ints
     node: Ints
+    prompts: Ints
     places: Mapping[str, Ints]
     arrived: Ints
 
@@ -187,6 +189,7 @@ class World:
             tick,
             bucket,
             node,
+            prompts,
             {"prefill": _places(service), "ttft": _places(service + waiting)},
             np.bincount(tick, minlength=ticks),
         )

@@ -242,8 +242,8 @@ def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool])
 
 
 def _on_ticks(one: ScoredEach, places: Ints, kept: Flags, ticks: int) -> ScoredEach:
-    found = np.zeros((3, ticks))
-    found[:, places] = np.stack([one.count, one.location, one.tail])[:, kept]
+    found = np.zeros((4, ticks))
+    found[:, places] = np.stack([one.count, one.location, one.tail, one.variance])[:, kept]
     return ScoredEach(*found)
 
 

@@ -40,17 +40,19 @@ class MeanScore:
         return means - others, variances + others_variances
 
     def _mean(self, among: Sequence[Scored]) -> tuple[float, float]:
-        count, total = 0, 0.0
+        count, total, variance = 0, 0.0, 0.0
         for one in among:
             count += one.count
             total += one.tail if self.by_tail else one.location
-        return (total / count, 1.0 / count) if count else (math.nan, 1.0)
+            variance += one.count if self.by_tail else one.variance
+        return (total / count, variance / count**2) if count else (math.nan, 1.0)
 
     def _means(self, among: Sequence[ScoredEach], ticks: int) -> tuple[Floats, Floats]:
-        count, total = np.zeros(ticks), np.zeros(ticks)
+        count, total, variance = np.zeros(ticks), np.zeros(ticks), np.zeros(ticks)
         for one in among:
             count += one.count
             total += one.tail if self.by_tail else one.location
+            variance += one.count if self.by_tail else one.variance
         some = count > 0.0
         divisor = np.where(some, count, 1.0)
-        return np.where(some, total / divisor, math.nan), 1.0 / divisor
+        return np.where(some, total / divisor, math.nan), np.where(some, variance / divisor**2, 1.0)

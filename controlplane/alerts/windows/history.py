@@ -25,12 +25,14 @@ READ_AHEAD_S = 300.0
 @dataclass(frozen=True)
 class Window:
     """`WINDOW_S` of one pool. `tails`: metric (short name) to prompt bucket to histogram; `nodes`: metric to what its
-    nodes are compared by. Absent where no data."""
+    nodes are compared by; `tokens`: prompt bucket to the prompt tokens of its finished requests. Absent where no data.
+    """
 
     start_s: float
     load: float  # Requests per second and node, smoothed.
     tails: Mapping[str, Mapping[str, Tail]]
     nodes: Mapping[str, NodeLevels] = field(default_factory=dict)
+    tokens: Mapping[str, float] = field(default_factory=dict)
 
 
 def merged(windows: Sequence[Window], metric: str, bucket: str | None = None) -> Sketch:
@@ -86,7 +88,8 @@ class History:
             at = self.end_s + step * WINDOW_S
             load = self._meter.push(at, material.finished.get(at, {}), material.in_flight.get(at, {}))
             if at in material.tails:
-                self.windows.append(Window(at, load, material.tails[at], material.nodes.get(at, {})))
+                nodes, tokens = material.nodes.get(at, {}), material.tokens.get(at, {})
+                self.windows.append(Window(at, load, material.tails[at], nodes, tokens))
         self.end_s = stop_s
 
     def forget_before(self, start_s: float) -> None:

@@ -17,8 +17,10 @@ from controlplane.contract.metrics import (
     E2E,
     NODE,
     POOL,
+    PREFILL,
     PROMPT_BUCKET,
     PROMPT_BUCKETS,
+    PROMPT_TOKENS,
     REQUESTS,
     RUNNING,
     TTFT,
@@ -73,11 +75,12 @@ class Material:
     """One pool, by the second at which a window begins.
 
     tails: metric (short name) to prompt bucket to histogram; nodes: metric to what its nodes are compared by;
-    finished: requests by node; in_flight: requests that run or wait, by node.
+    tokens: prompt tokens by prompt bucket; finished: requests by node; in_flight: requests that run or wait, by node.
     """
 
     tails: dict[float, dict[str, dict[str, Tail]]] = field(default_factory=dict)
     nodes: dict[float, dict[str, NodeLevels]] = field(default_factory=dict)
+    tokens: dict[float, dict[str, float]] = field(default_factory=dict)
     finished: dict[float, dict[str, int]] = field(default_factory=dict)
     in_flight: dict[float, dict[str, float]] = field(default_factory=dict)
 
@@ -100,10 +103,20 @@ def read(
     if found:
         _read_finished(telemetry, where, span, found)
         _read_in_flight(telemetry, where, span, found)
+        if PREFILL.short in metrics:
+            _read_tokens(telemetry, where, span, found)
         for metric in metrics:
             if metric in BY_NODE:
                 _read_nodes(telemetry, metric, where, span, found)
     return found
+
+
+def _read_tokens(telemetry: TelemetryReader, where: Where, span: Span, found: Mapping[str, Material]) -> None:
+    for sums in telemetry.scalars(Question(PROMPT_TOKENS.short, span, _BY_BUCKET, where, WINDOW_S)):
+        material = found.get(sums.labels.get(POOL.label, ""))
+        if material is not None:
+            for time, value in sums.steps:
+                material.tokens.setdefault(time.timestamp(), {})[sums.labels.get(PROMPT_BUCKET.label, "")] = value
 
 
 def _read_nodes(

@@ -27,7 +27,7 @@ def _moved(windows: Sequence[Window], metric: str, q: float, moves: Sequence[Mov
             yield window
         else:
             tails = {name: shifted(tail, total) for name, tail in window.tails.get(metric, {}).items()}
-            yield Window(window.start_s, window.load, {metric: tails} if tails else {})
+            yield replace(window, tails={metric: tails} if tails else {})
 
 
 def shifted(tail: Tail, buckets: int) -> Tail:

@@ -23,7 +23,13 @@ def chunks(factor_buckets: int, seed: int) -> Iterator[Chunk]:
         slower = factor_buckets if hour >= 7 else 0
         places = PLACE + slower + random.integers(0, 40, tick.size)
         yield Chunk(
-            3600.0 * hour, tick, np.zeros_like(tick), np.zeros_like(tick), {"prefill": places}, np.full(TICKS, 10)
+            3600.0 * hour,
+            tick,
+            np.zeros_like(tick),
+            np.zeros_like(tick),
+            np.full_like(tick, 100),
+            {"prefill": places},
+            np.full(TICKS, 10),
         )
 
 

@@ -12,26 +12,29 @@ from controlplane.alerts.regressions.yardstick import Scored, ScoredEach
 
 LINES = (MeanScore(), MeanScore(by_tail=True), MeanScore("a"), MeanScore("a", apart=True))
 ticks = st.lists(
-    st.dictionaries(st.sampled_from(["a", "b", "c"]), st.tuples(st.integers(0, 9), st.floats(-3, 3), st.floats(-3, 3))),
+    st.dictionaries(
+        st.sampled_from(["a", "b", "c"]),
+        st.tuples(st.integers(0, 9), st.floats(-3, 3), st.floats(-3, 3), st.floats(0.1, 9)),
+    ),
     min_size=1,
     max_size=6,
 )
 
 
 def test_means_are_over_requests_and_apart_is_less_the_others() -> None:
-    scored = {"a": Scored(4, 2.0, 1.0), "b": Scored(6, -3.0, 2.0)}
-    assert MeanScore().of(scored) == pytest.approx((-0.1, 0.1))
+    scored = {"a": Scored(4, 2.0, 1.0, 2.0), "b": Scored(6, -3.0, 2.0, 6.0)}
+    assert MeanScore().of(scored) == pytest.approx((-0.1, 0.08))
     assert MeanScore(by_tail=True).of(scored) == pytest.approx((0.3, 0.1))
-    assert MeanScore("a").of(scored) == pytest.approx((0.5, 0.25))
-    assert MeanScore("a", apart=True).of(scored) == pytest.approx((1.0, 0.25 + 1 / 6))
+    assert MeanScore("a").of(scored) == pytest.approx((0.5, 0.125))
+    assert MeanScore("a", apart=True).of(scored) == pytest.approx((1.0, 0.125 + 1 / 6))
     assert math.isnan(MeanScore("c").of(scored)[0]) and math.isnan(MeanScore("c", apart=True).of(scored)[0])
 
 
 @given(ticks)
-def test_many_at_once_are_as_one_by_one(found: list[dict[str, tuple[int, float, float]]]) -> None:
+def test_many_at_once_are_as_one_by_one(found: list[dict[str, tuple[int, float, float, float]]]) -> None:
     one_by_one = [{name: Scored(*values) for name, values in tick.items()} for tick in found]
     each = {
-        name: ScoredEach(*np.array([tick.get(name, (0, 0.0, 0.0)) for tick in found], dtype=np.float64).T)
+        name: ScoredEach(*np.array([tick.get(name, (0, 0.0, 0.0, 0.0)) for tick in found], dtype=np.float64).T)
         for name in ("a", "b", "c")
     }
     for line in LINES:

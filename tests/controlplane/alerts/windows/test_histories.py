@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controlplane.alerts.windows.histories import Histories, Wanted
 from controlplane.alerts.windows.history import History, extend
 from controlplane.alerts.windows.node_levels import MOST_NODES
-from controlplane.contract.metrics import E2E, ITL, PREFILL, REQUESTS, RUNNING, TTFT, WAITING
+from controlplane.contract.metrics import E2E, ITL, PREFILL, PROMPT_TOKENS, REQUESTS, RUNNING, TTFT, WAITING
 from controlplane.telemetry import Question
 from tests.controlplane.alerts.conftest import START, sketch_of
 from tests.controlplane.telemetry.fake_reader import FakeReader
@@ -101,6 +101,18 @@ def test_read_together_is_as_read_alone(given_points: list[Any], ends: list[int]
         for pool, history in alone.items():
             extend(telemetry, [history], start_s + 5 * end)
             assert told(together, pool) == told_of(history)
+
+
+@pytest.mark.parametrize(("metric", "tokens"), [(PREFILL.short, {"<=512": 300.0}), (ITL.short, {})])
+def test_prompt_tokens_come_with_prefill(metric: str, tokens: dict[str, float]) -> None:
+    telemetry = FakeReader()
+    for node, amount in (("a", 100.0), ("b", 200.0)):
+        labels = {"pool": "main", "node": node, "prompt_bucket": "<=512"}
+        telemetry.add(metric, START, sketch_of([0.1]), **labels)
+        telemetry.add(PROMPT_TOKENS.short, START, amount, **labels)
+    history = History({"pool": "main"}, (metric,), START.timestamp())
+    extend(telemetry, [history], START.timestamp() + 5)
+    assert [window.tokens for window in history.windows] == [tokens]
 
 
 @pytest.mark.parametrize(
