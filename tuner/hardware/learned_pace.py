@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from tuner.hardware.accelerators import ENGINES
-from tuner.hardware.steady_batch import Deployment, Load, Parts, parts_of
+from tuner.hardware.steady_batch import Deployment, Load, Parts, parts_of, prompt_parts
 
 PUBLISHED: Parts = (1.25, 1.25, 2.2, 2.2, 1.25, 10.0, 1.26, 32.0, 32.0, 32.0)
 """In the order of `Pace.each`: 0.8 of the bandwidth (aiconfigurator); 0.45 of the products, 32 us a layer, 126 us a
@@ -43,7 +43,13 @@ class Pace:
 
     def tpot_s(self, deployment: Deployment, load: Load) -> float:
         """Mean seconds between a request's tokens, beyond the first."""
-        parts = parts_of(deployment, load, ENGINES)
+        return self._seconds(parts_of(deployment, load, ENGINES))
+
+    def prompt_s(self, deployment: Deployment, load: Load) -> float:
+        """Seconds that a prompt takes alone. Not held against anything measured."""
+        return self._seconds(prompt_parts(deployment, load, ENGINES))
+
+    def _seconds(self, parts: Parts) -> float:
         return sum(factor * part for factor, part in zip(self.each, parts, strict=True))
 
 

@@ -81,9 +81,18 @@ def room(deployment: Deployment, load: Load) -> float:
 
 def parts_of(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
     """Seconds of each part of a step at the accelerator's own figures; those that find no room wait, and run later."""
-    shape, device, ranks = deployment.shape, deployment.accelerator, deployment.ranks
     running = min(load.concurrency, max(1.0, room(deployment, load)))
-    prompts = (running - 1) / load.output  # Its own prompt is no part of a request's time between tokens.
+    # Its own prompt is no part of a request's time between tokens.
+    return _parts(deployment, load, engines, running, (running - 1) / load.output)
+
+
+def prompt_parts(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
+    """The same of a step that computes one prompt, alone."""
+    return _parts(deployment, load, engines, 1.0, 1.0)
+
+
+def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running: float, prompts: float) -> Parts:
+    shape, device, ranks = deployment.shape, deployment.accelerator, deployment.ranks
     computed = load.prompt * (1 - load.cached) * prompts
     products = 2 * shape.layer_weights * computed
     attended = 2 * shape.layers * shape.heads * shape.head_dim * load.prompt * (1 + load.cached) * computed
