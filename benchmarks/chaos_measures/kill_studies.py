@@ -70,6 +70,7 @@ class Studies:
     def _wanted(self) -> StudyCreate:
         return StudyCreate(
             pool=self._pool,
+            objective_q=0.5,
             space={"max_num_seqs": KnobRange(choices=[4, 8, 16])},
             workload_s=20,
             max_trials=3,

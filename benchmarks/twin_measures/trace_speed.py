@@ -12,7 +12,7 @@ from controlplane.contract.knobs import parse_config
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine
 from tuner.twin.step_terms import StepCost
-from tuner.workload.trace import load
+from tuner.workload.trace_file import load
 
 COST = StepCost((0.012, 1 / 60_000, 2e-5, 1e-5, 8e-9, 1e-10))
 SHAPE = EngineShape(num_blocks=6000, block_size=512, policy=Policy(max_waiting=None))

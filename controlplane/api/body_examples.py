@@ -49,6 +49,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.bodies.workload import WorkloadCreate, WorkloadFormat
 from controlplane.contract.changes.hooks import HookKind, HookSettings
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
@@ -77,6 +78,11 @@ _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
 
 _TTFT = Limit(metric="ttft", q=0.95, limit_s=0.8)
 
+_FIVE_REQUESTS = (
+    "eNptykEOgjAQheG7zHo0MwVEew5XNo0ptiZEQrGFhRLubku3Jm8z3z9qBdP5ZQa5wuT9ABKeobfmAwhxNiEF4EtLB+K0K5Hc"
+    "d0vZjfZv5BxHb10EyQjd4B+ve+y/Lp2nDSG49+LinKpSdCSsCc+oCFlrVKLZiQuJTA3tJApVmdryVRWqMzGVt7pYo7Xe9A9A"
+    "6TnJ"
+)
 EXAMPLES: dict[str, dict[str, BaseModel]] = {
     AlertRuleCreate.__name__: {
         "absolute: a quantile over its limit": AlertRuleCreate(
@@ -327,6 +333,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             load_replays=9,
             max_duration_s=3600,
         ),
+        "made-up traffic, before there is any": StudyCreate(pool="chat", workload="profile:chat@4"),
         "quantized weights, held to log-probabilities and an evaluation of one's own": StudyCreate(
             pool="chat",
             space={"quantization": KnobRange(choices=["none", "int8"])},
@@ -334,6 +341,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             evaluation="mmlu",
             evaluation_margin=0.01,
         ),
+    },
+    WorkloadCreate.__name__: {
+        "five requests that begin alike": WorkloadCreate(
+            name="friday", format=WorkloadFormat.MOONCAKE, traffic=_FIVE_REQUESTS
+        )
     },
     EventCreate.__name__: {
         "a deploy of the gateway": EventCreate(

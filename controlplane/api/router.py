@@ -27,7 +27,7 @@ from controlplane.rollouts.policies import endpoints as policies
 from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.verdicts import verdict_endpoints
 from controlplane.studies import endpoints as studies
-from controlplane.studies import lease_endpoints
+from controlplane.studies import lease_endpoints, workload_endpoints
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
 
@@ -61,6 +61,7 @@ def _routers() -> list[APIRouter]:
         hooks.router,
         studies.router,
         lease_endpoints.router,
+        workload_endpoints.router,
         whatif.router,
         advice.router,
         onboarding_endpoints.router,

@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
     Trial,
     TrialReport,
 )
+from controlplane.contract.bodies.workload import KeptTraffic, KeptWorkload, Workload, WorkloadCreate
 from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.changes.hooks import Hook, HookSettings
 from controlplane.contract.changes.verdicts import VerdictAnswer, VerdictAsked
@@ -84,6 +85,7 @@ from controlplane.contract.on_call.rollout_policies import (
     RolloutPolicyCreate,
 )
 from controlplane.contract.planning.advice import Advice
+from controlplane.contract.planning.packed_traffic import unpacked
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
@@ -350,6 +352,25 @@ class ResourceCalls(Connection):
 
     def cancel_study(self, study_id: int) -> Study:
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/cancel")
+
+    def workloads(self) -> list[KeptWorkload]:
+        """Newest first."""
+        return list(self.every(KeptWorkload, "/api/v1/workloads"))
+
+    def kept_workload(self, name: str) -> KeptWorkload:
+        return self._one(KeptWorkload, "GET", f"/api/v1/workloads/{segment(name)}")
+
+    def kept_traffic(self, name: str) -> Workload:
+        """Raises NotFound for a name that none is kept under."""
+        found = self._one(KeptTraffic, "GET", f"/api/v1/workloads/{segment(name)}/traffic")
+        return unpacked(found.traffic)[0]
+
+    def add_workload(self, wanted: WorkloadCreate) -> KeptWorkload:
+        """Raises Conflict for a name that is taken."""
+        return self._one(KeptWorkload, "POST", "/api/v1/workloads", body=wanted)
+
+    def remove_workload(self, name: str) -> None:
+        self._request("DELETE", f"/api/v1/workloads/{segment(name)}")
 
     def trials(self, study_id: int, *, samples: bool = False) -> list[Trial]:
         """Newest first, those under way too. samples: with the single values of the winner's pairs."""

@@ -51,6 +51,7 @@ SUBCOMMANDS = {
     "inhibit-rules": "controlplane.command.nouns.inhibit_rule_commands",
     "destinations": "controlplane.command.nouns.destination_commands",
     "studies": "controlplane.command.nouns.study_commands",
+    "workloads": "tuner.workload.command",
     "whatif": "controlplane.command.nouns.whatif_command",
     "hardware": "tuner.hardware.command",
     "advice": "controlplane.command.pools.advice_command",

@@ -28,6 +28,7 @@ from controlplane.fleet import store as fleet
 from controlplane.studies import store
 from controlplane.studies.checks import check_study
 from controlplane.studies.meters import LateReports
+from controlplane.studies.workload_store import check_kept
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
@@ -65,6 +66,7 @@ def create_study(
 
     def make() -> Study:
         check_study(wanted, fleet.nodes(session, pool=wanted.pool))
+        check_kept(session, wanted.workload)
         return store.create(session, wanted, actor=principal.actor, now=now)
 
     return keyed.answer(session, principal.holder, now, make, Study, says=wanted.model_dump_json())

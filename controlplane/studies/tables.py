@@ -41,6 +41,21 @@ class StudyRow(SQLModel, table=True):
     default_revision: int | None = None  # The pool's when it was last claimed.
 
 
+class WorkloadRow(SQLModel, table=True):
+    """Traffic that is kept under a name: packed, and what it is like."""
+
+    __tablename__ = "workload"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True)
+    format: str
+    traffic: str
+    figures: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    created_by: str
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+
+
 class StudyPlanRow(SQLModel, table=True):
     """What all runs of a study have in common; large, so apart from it."""
 

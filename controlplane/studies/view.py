@@ -1,7 +1,8 @@
 """Studies and trials as the API shows them."""
 
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, Trial, TrialState
-from controlplane.studies.tables import StudyRow, TrialLeaseRow, TrialRow
+from controlplane.contract.bodies.workload import KeptWorkload
+from controlplane.studies.tables import StudyRow, TrialLeaseRow, TrialRow, WorkloadRow
 
 
 def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: int | None) -> Study:
@@ -33,6 +34,10 @@ def trial_view(row: TrialRow, lease: TrialLeaseRow, *, samples: bool = False) ->
             "reported_at": row.reported_at,
         }
     )
+
+
+def workload_view(row: WorkloadRow) -> KeptWorkload:
+    return KeptWorkload.model_validate({**row.model_dump(exclude={"traffic"}), "packed_bytes": len(row.traffic)})
 
 
 def _state(row: TrialRow, lease: TrialLeaseRow) -> TrialState:

@@ -47,7 +47,7 @@ def test_the_loop_runs_on_postgresql(datum: Datum) -> None:
         effective = client.node("node-1").effective
         assert effective is not None and (effective.revision, effective.knobs["max_num_seqs"]) == (revision, 8)
 
-        study = client.create_study(StudyCreate(pool=POOL, trial_requests=5))
+        study = client.create_study(StudyCreate(pool=POOL, objective_q=0.5, trial_requests=5))
         assert study.state is StudyState.QUEUED
         claimed = client.claim_study("journey")
         assert claimed is not None and (claimed.id, claimed.state) == (study.id, StudyState.RUNNING)

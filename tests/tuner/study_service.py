@@ -28,7 +28,7 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.studies import endpoints, lease_endpoints, lease_store, store
+from controlplane.studies import endpoints, lease_endpoints, lease_store, store, workload_endpoints
 from controlplane.studies.meters import LateReports
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
@@ -220,6 +220,7 @@ class StudyService:
 
         app.include_router(endpoints.router)
         app.include_router(lease_endpoints.router)
+        app.include_router(workload_endpoints.router)
 
         @app.get("/api/v1/configs/1")
         def production() -> Any:

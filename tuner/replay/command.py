@@ -24,9 +24,10 @@ def replay(
     target: Annotated[str, typer.Option(help="Base URL of an OpenAI-compatible server.")] = "http://127.0.0.1:7400",
     model: Annotated[str, typer.Option(help="Model name to ask for.")] = "tailwright-py-5m",
     trace: Annotated[
-        Path | None, typer.Option(help="Mooncake JSON lines or Azure CSV; without, one is generated.", exists=True)
+        Path | None,
+        typer.Option(help="A file of traffic, as `workloads add` takes; without, one is generated.", exists=True),
     ] = None,
-    shape: Annotated[str, typer.Option(help="Shape of a generated trace: chat, code or rag.")] = "chat",
+    shape: Annotated[str, typer.Option(help="Shape of a generated trace: chat, rag, code or agents.")] = "chat",
     requests: Annotated[int, typer.Option(help="At most so many requests.", min=1)] = 100,
     rate: Annotated[float, typer.Option(help="Requests a second of a generated trace.", min=0.01)] = 2.0,
     max_input: Annotated[int, typer.Option(help="Lengths are scaled down to this many prompt tokens.", min=1)] = 900,
@@ -40,7 +41,7 @@ def replay(
     from tuner.workload import generate, rescale
     from tuner.workload.corpus import engine_tokenizer, read_tokens
     from tuner.workload.prompt import prompts
-    from tuner.workload.trace import load
+    from tuner.workload.trace_file import load
 
     try:
         if trace is not None:

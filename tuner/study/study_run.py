@@ -31,7 +31,6 @@ from controlplane.contract.bodies.studies import (
     StudyState,
     StudyVerdict,
 )
-from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
@@ -59,8 +58,9 @@ from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.trial_run import Bench
-from tuner.workload.capture import capture, slice_for_node
+from tuner.workload.capture import slice_for_node
 from tuner.workload.corpus import engine_tokenizer, read_tokens
+from tuner.workload.wanted_traffic import TrafficFor, wanted_traffic
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -106,12 +106,12 @@ class StudyRun:
         default = self._default()
         plan = self._kept_plan()
         views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
-        captured = None if plan else capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
+        traffic = None if plan else wanted_traffic(self._client, spec, end=now)
         with self._held_node(views, default) as (node, hold, view):
             allowed_s = allowance_s(spec, view, default)
             self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
-            if captured is not None:
-                wanted = self._planned(captured, default, view, node.max_total())
+            if traffic is not None:
+                wanted = self._planned(traffic, default, view, node.max_total())
                 plan = self._asked(partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted))
             assert plan is not None
             told = {**plan.seen, "fresh_slice": plan.fresh, "engine": plan.engine}
@@ -151,8 +151,11 @@ class StudyRun:
         except NotFound:
             return None
 
-    def _planned(self, captured: Workload, default: dict[str, Any], view: NodeView, max_total: int | None) -> StudyPlan:
-        """Two slices of what was captured, of fewer requests where the service could not keep so many."""
+    def _planned(
+        self, traffic: TrafficFor, default: dict[str, Any], view: NodeView, max_total: int | None
+    ) -> StudyPlan:
+        """Two slices of the traffic, of fewer requests where the service could not keep so many."""
+        captured = traffic(max_total)
         requests, span_s, engine = self._spec.trial_requests, self._time.span_s, engine_of(view)
         while True:
             cut = partial(

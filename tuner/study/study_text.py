@@ -10,6 +10,7 @@ from controlplane.contract.bodies.studies import Carries, Evaluation, StudyCreat
 from controlplane.contract.knobs import difference
 from controlplane.contract.planning.carried_text import carried_text, limits_text
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
+from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import INTERLEAVED
 
@@ -40,7 +41,8 @@ def summary_of(
     `quality`: of the winner's weight format."""
     gain = more_a_second if spec.objective in OF_LIMITS else float
     aim = "goodput" if spec.objective == GOODPUT else "the largest load"
-    pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
+    of = f"of {traffic_words(spec.workload)} " if spec.workload else ""
+    pairs = f"{found.repeats} {_pairs(design)} on traffic {of}that the search did not see"
     interval = (
         pairs
         if found.low == -math.inf

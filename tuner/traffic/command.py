@@ -40,7 +40,7 @@ def traffic(
     ] = [],  # noqa: B006 - Typer's own form of a repeatable option.
     pool: Annotated[str | None, typer.Option(help="Instead: the engines of this pool's serving nodes.")] = None,
     rate: Annotated[float, typer.Option(help="Requests a second, on average, over all engines.", min=0.001)] = 2.0,
-    shape: Annotated[str, typer.Option(help="Lengths and shared prefixes: chat, code or rag.")] = "chat",
+    shape: Annotated[str, typer.Option(help="Lengths and shared prefixes: chat, rag, code or agents.")] = "chat",
     duration: Annotated[float | None, typer.Option(help="Seconds; without, until Ctrl-C.", min=0.1)] = None,
     model: Annotated[str | None, typer.Option(help="Model to ask for; default: the first that all serve.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="A file of the engines' API key.")] = None,

@@ -15,11 +15,10 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
 from controlplane.client import Client
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound
+from controlplane.contract.planning.traffic_figures import figures_of
 from tuner.workload.rescale import cut, scale_rate
 from tuner.workload.trace import hash_id, workload_of
 
@@ -190,32 +189,7 @@ def describe(workload: Workload) -> dict[str, Any]:
     """Requests, rate, coefficient of variation of the gaps, length quantiles, and the share of repeated prefix
     tokens.
     """
-    requests = workload.requests
-    gaps = np.diff([request.timestamp for request in requests])
-    mean = float(gaps.mean()) if len(gaps) else 0.0
-    inputs = [request.input_length for request in requests] or [0]
-    outputs = [request.output_length for request in requests] or [0]
-    span_s = _span_s(workload)
-    return {
-        "requests": len(requests),
-        "span_s": round(span_s, 2),
-        "rate_per_s": round((len(requests) - 1) / span_s, 3) if span_s > 0 else 0.0,
-        "arrival_cv": round(float(gaps.std()) / mean, 3) if mean > 0 else 0.0,
-        "input_tokens": {f"p{q}": int(np.quantile(inputs, q / 100)) for q in (50, 95, 99)},
-        "output_tokens": {f"p{q}": int(np.quantile(outputs, q / 100)) for q in (50, 95, 99)},
-        "prefix_share": round(prefix_share(workload), 4),
-    }
-
-
-def prefix_share(workload: Workload) -> float:
-    """Prompt tokens in blocks that an earlier request had too / all prompt tokens: what an endless cache would save."""
-    seen: set[int] = set()
-    shared = total = 0
-    for request in workload.requests:
-        total += request.input_length
-        shared += workload.block_size * sum(identity in seen for identity in request.hash_ids)
-        seen.update(request.hash_ids)
-    return shared / total if total else 0.0
+    return figures_of(workload).model_dump()
 
 
 def _span_s(workload: Workload) -> float:

@@ -51,7 +51,13 @@ RAG = Shape(
     input_median=3000, input_sigma=0.25, output_median=60, output_sigma=0.5, max_input=6000, max_output=400, turns=1.0,
 )  # fmt: skip
 """Answers out of passages: as many passages for each question, so prompts are nearly of one length. Not fitted."""
-SHAPES = {"chat": CONV, "code": CODE, "rag": RAG}
+AGENTS = Shape(
+    arrival_cv=2.0, input_median=3600, input_sigma=0.9, output_median=120, output_sigma=0.9, max_input=24000,
+    max_output=2000, system_prompts=6, system_share=0.95, system_tokens=1536, turns=2.6, open_conversations=96,
+)  # fmt: skip
+"""Loops of tool calls: long instructions that many share, then turns that repeat all before them and add what a tool
+said; more than half of the prompts' tokens were seen before. Not fitted."""
+SHAPES = {"chat": CONV, "code": CODE, "rag": RAG, "agents": AGENTS}
 
 
 def fitted(shape: Shape, *, max_input: int, max_output: int) -> Shape:

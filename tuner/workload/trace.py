@@ -1,4 +1,4 @@
-"""Workload traces on disk and in memory: Mooncake JSON lines, Azure 2023 CSV, and the contract's own JSON.
+"""Workload traces as text and in memory: Mooncake JSON lines, Azure 2023 CSV, and the contract's own JSON.
 
 Guarantee: `read_mooncake(write_mooncake(w))` gives back `w`'s requests exactly; timestamps start at or after 0 and
 never decrease. The contract counts one hash id per FULL prompt block; Mooncake also gives the last, partial block an
@@ -7,7 +7,7 @@ id. Reading drops that id, writing adds one that occurs nowhere else.
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +18,7 @@ from controlplane.contract.errors import BadRequest
 
 MOONCAKE_BLOCK_SIZE = 512
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
 
 def hash_id(*parts: int | str) -> int:
@@ -54,19 +54,28 @@ def read_mooncake(lines: Iterable[str], *, pool: str = "trace") -> Workload:
             continue
         try:
             record: dict[str, Any] = json.loads(line)
-            size = int(record.get("block_size", MOONCAKE_BLOCK_SIZE))
-            length = int(record["input_length"])
-            ids = list(record.get("hash_ids", []))[: length // size]
-            request = WorkloadRequest(
-                timestamp=record["timestamp"], input_length=length, output_length=record["output_length"], hash_ids=ids
-            )
-        except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        except ValueError as error:
             raise BadRequest(f"line {number}: not a Mooncake request ({error})", field=f"line {number}") from error
+        request, size = mooncake_request(record, f"line {number}")
         if block_size is not None and size != block_size:
             raise BadRequest(f"line {number}: block size {size} follows {block_size}", field=f"line {number}")
         block_size = size
         requests.append(request)
     return workload_of(requests, pool=pool, block_size=block_size or MOONCAKE_BLOCK_SIZE)
+
+
+def mooncake_request(record: Mapping[str, Any], place: str) -> tuple[WorkloadRequest, int]:
+    """One line's request, and its block size. Raises `BadRequest` that names the place."""
+    try:
+        size = int(record.get("block_size", MOONCAKE_BLOCK_SIZE))
+        length = int(record["input_length"])
+        ids = list(record.get("hash_ids") or [])[: length // size]
+        request = WorkloadRequest(
+            timestamp=record["timestamp"], input_length=length, output_length=record["output_length"], hash_ids=ids
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise BadRequest(f"{place}: not a Mooncake request ({error})", field=place) from error
+    return request, size
 
 
 def write_mooncake(workload: Workload) -> Iterator[str]:
@@ -90,10 +99,10 @@ def write_mooncake(workload: Workload) -> Iterator[str]:
 def read_azure(lines: Iterable[str], *, pool: str = "trace") -> Workload:
     """Azure LLM inference trace 2023: TIMESTAMP, ContextTokens, GeneratedTokens; it knows no prefix sharing."""
     reader = csv.DictReader(lines)
-    missing = [column for column in _AZURE_COLUMNS if column not in (reader.fieldnames or [])]
+    missing = [column for column in AZURE_COLUMNS if column not in (reader.fieldnames or [])]
     if missing:
         raise BadRequest(
-            f"line 1: the column {missing[0]} is missing; wants {', '.join(_AZURE_COLUMNS)}", field="line 1"
+            f"line 1: the column {missing[0]} is missing; wants {', '.join(AZURE_COLUMNS)}", field="line 1"
         )
     rows: list[tuple[datetime, int, int]] = []
     for row in reader:
@@ -112,17 +121,6 @@ def read_azure(lines: Iterable[str], *, pool: str = "trace") -> Workload:
         for arrival, context, generated in rows
     )
     return workload_of(requests, pool=pool, start=start)
-
-
-def load(path: Path) -> Workload:
-    """A trace file by its suffix: .jsonl (Mooncake), .csv (Azure 2023) or .json (the contract's Workload)."""
-    if path.suffix == ".json":
-        return Workload.model_validate_json(path.read_bytes())
-    readers = {".jsonl": read_mooncake, ".csv": read_azure}
-    if path.suffix not in readers:
-        raise BadRequest(f"{path.name}: wants a .jsonl, .csv or .json trace, got {path.suffix!r}", field="path")
-    with path.open(encoding="utf-8", newline="") as lines:
-        return readers[path.suffix](lines, pool=path.stem)
 
 
 def save(workload: Workload, path: Path) -> None:

@@ -11,6 +11,7 @@ from controlplane.contract.bodies.slo import PROFILES
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
 from controlplane.contract.metrics import BY_SHORT
+from controlplane.contract.planning.replayed_traffic_name import TRAFFIC_PROFILES, traffic_words
 from web.frame.model_fields import ModelField, field_of_model, limit_words
 from web.rollouts.guard_fields import percent_words
 from web.rollouts.proposal_fields import HOW, SCHEDULE
@@ -25,6 +26,7 @@ TITLES = {
     "evaluation": "Evaluated by",
     "evaluation_margin": "Its score's margin",
     "suggested": "Measured first",
+    "workload": "Traffic",
     "workload_s": "Traffic of the last",
     "load": "Times its rate",
     "max_trials": "Trials",
@@ -47,6 +49,8 @@ WINNERS = {
 MODEL_FIELDS = StudyCreate.model_fields
 SPACE = f"{MODEL_FIELDS['space'].description}. "
 SPACE += "Bounds, such as 16 to 128 (16 to 128 log: on a logarithmic scale), or values with commas between."
+OFFERED = [f"profile:{shape}@{rate}" for shape in TRAFFIC_PROFILES for rate in (1, 10)]
+"""Profiles at so many requests a second; `load` scales them."""
 LINES = {"constraints": 3, "suggested": 3}
 """Fields of several lines, by how many are shown."""
 
@@ -79,7 +83,7 @@ FIRST = (
 """What matters most, always shown."""
 GROUPS = (
     Group("space", "What is searched", (*KNOBS, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
-    Group("traffic", "What is replayed", ("workload_s", "load", "trial_requests", "load_replays")),
+    Group("traffic", "What is replayed", ("workload", "workload_s", "load", "trial_requests", "load_replays")),
     Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
     Group("rollout", "How its rollout goes", HOW),
 )
@@ -111,6 +115,9 @@ def _of_model(name: str) -> StudyField:
         choices = {short: f"{short}: {BY_SHORT[short].help.rstrip('.')}" for short in first}
         choices[GOODPUT] = f"{GOODPUT}: requests a second that keep each of the limits"
         choices[MAX_LOAD] = f"{MAX_LOAD}: the largest load at which every limit holds"
+    elif name == "workload":
+        choices = {"": "what the pool served"}
+        choices |= {one: traffic_words(one) for one in OFFERED}
     elif name == "suggested":
         hint = f"{MODEL_FIELDS[name].description}; a line each, such as max_num_seqs=64, quantization=int8."
         hint = hint[:1].upper() + hint[1:]

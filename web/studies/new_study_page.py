@@ -57,6 +57,7 @@ def form_context(
     fields = study_fields()
     offered = {one: one for one in sorted({*pools, pool} - {""})}
     fields["pool"] = replace(fields["pool"], choices=offered)
+    fields["workload"] = _with_kept(fields["workload"], [one.name for one in client.workloads()], said)
     return {
         "said": said,
         "problems": {} if checked is None else checked.problems,
@@ -73,6 +74,15 @@ def form_context(
         "address": address_of(said),
         "key": secrets.token_urlsafe(16),
     }
+
+
+def _with_kept(workload: StudyField, kept: Sequence[str], said: Mapping[str, str]) -> StudyField:
+    """With what the service keeps, and with what is said already: a profile at a rate of its own, say."""
+    offered = {name: f"workload {name}" for name in kept}
+    if (own := said["workload"]) and own not in offered:
+        offered[own] = own
+    captured, *profiles = workload.choices.items()
+    return replace(workload, choices=dict([captured, *offered.items(), *profiles]))
 
 
 def address_of(said: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from web.drawing.units import count_words
 from web.frame.format import percent, seconds
 
@@ -28,16 +29,18 @@ class ReplayedTraffic:
     notes: list[str]
 
 
-def replayed_traffic(summary: Mapping[str, Any]) -> ReplayedTraffic | None:
-    """`summary`: a study's `workload_summary`. None where none of it is told."""
+def replayed_traffic(summary: Mapping[str, Any], workload: str = "") -> ReplayedTraffic | None:
+    """`summary`: a study's `workload_summary`; `workload`: as its spec names it. None where none of it is told."""
     parts = {name: _part(summary, name) for name in COLUMNS}
-    told = {COLUMNS[name]: part for name, part in parts.items() if part}
+    said = traffic_words(workload)
+    columns = COLUMNS | ({"captured": said[:1].upper() + said[1:]} if workload else {})
+    told = {columns[name]: part for name, part in parts.items() if part}
     if not told:
         return None
     return ReplayedTraffic(
         head=list(told),
         rows=[(name, [read(part) for part in told.values()]) for name, read in FIGURES.items()],
-        notes=_notes(summary),
+        notes=_notes(summary, captured=not workload),
     )
 
 
@@ -77,12 +80,13 @@ FIGURES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def _notes(summary: Mapping[str, Any]) -> list[str]:
+def _notes(summary: Mapping[str, Any], *, captured: bool) -> list[str]:
     said = []
     nodes, compressed, shortened = (summary.get(name) for name in ("nodes", "compressed", "shortened"))
     fresh, load = summary.get("fresh_slice"), summary.get("load")
     if isinstance(nodes, int):
-        said.append(f"It is the traffic of {nodes} serving node{'s' if nodes != 1 else ''}; whole conversations each.")
+        how = "It is the traffic of" if captured else "It is shared as if it came to"
+        said.append(f"{how} {nodes} serving node{'s' if nodes != 1 else ''}; whole conversations each.")
     if isinstance(load, int | float) and load != 1:
         said.append(f"It was wanted at {load:g} times the rate at which it came.")
     if isinstance(compressed, int | float) and compressed > 1:

@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Study, Trial
 from controlplane.contract.knobs import KNOBS
+from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
@@ -39,6 +40,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
     importances = found.result.importances if found.result else {}
     return {
         "study": found,
+        "replayed": traffic_words(found.spec.workload),
         "verdict": overall(found.result, name),
         "pairs": pairs,
         "pairs_say": pairs_sentence(pairs),

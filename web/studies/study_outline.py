@@ -8,6 +8,8 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, Study, StudyCreate
+from controlplane.contract.planning.replayed_traffic_name import traffic_words
+from controlplane.contract.planning.study_checks import fewest_requests, thin_limits
 from web.frame.format import knob as knob_words
 from web.frame.format import metric_name
 from web.frame.model_fields import Shape, length_words, written
@@ -26,7 +28,7 @@ def does(study: StudyCreate) -> list[str]:
     heats = f"Runs heats of {study.finalists} finalists {again}, then pairs of one of them and what the pool runs"
     pairs = heats if study.finalists > 1 else f"Runs pairs of the best and what the pool runs {again}"
     said = [
-        f"Replays the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic{rate} to a trial node, "
+        f"Replays {_traffic(study)}{rate} to a trial node, "
         f"at most {study.trial_requests} requests a {'trial' if study.replays == 1 else 'replay'}",
         f"Replays it up to {study.replays} times a trial, each time at another rate" if study.replays > 1 else "",
         f"Tries at most {study.max_trials} configurations in at most {length_words(study.max_duration_s)}, "
@@ -34,6 +36,7 @@ def does(study: StudyCreate) -> list[str]:
         f"Searches {_space(study.space)}",
         f"Measures {first} of your own first" if first else "",
         f"{pairs}: time is kept for {study.finalist_repeats} pairs",
+        *(_thin(limit) for limit in thin_limits(study)),
     ]
     return [one for one in said if one]
 
@@ -87,6 +90,12 @@ def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:
     ]
 
 
+def _traffic(study: StudyCreate) -> str:
+    if study.workload:
+        return f"{traffic_words(study.workload)}, as if pool {study.pool} had served it,"
+    return f"the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic"
+
+
 def _objective(study: StudyCreate) -> str:
     if study.objective not in OF_LIMITS:
         return f"a lower {metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
@@ -110,6 +119,11 @@ def _evaluated(study: StudyCreate) -> str:
 
 def _limit(limit: Limit) -> str:
     return f"{metric_name(limit.metric)} {written(Shape.QUANTILE, limit.q)} at most {length_words(limit.limit_s)}"
+
+
+def _thin(limit: Limit) -> str:
+    few = fewest_requests(limit.q)
+    return f"{_limit(limit)} is coarse: of fewer than {few} requests a trial it rests on the slowest alone"
 
 
 def _space(space: Mapping[str, KnobRange]) -> str:

@@ -56,7 +56,7 @@ def _context(client: Client, number: int) -> Context:
     return findings(study, trials) | {
         "changes": _changes(client, study),
         "limits": limits_held(study.spec, result, trials),
-        "traffic": replayed_traffic(study.workload_summary),
+        "traffic": replayed_traffic(study.workload_summary, study.spec.workload),
         "space": searched(study.workload_summary),
         "cost": cost_of(trials),
         "engine": _engine(study),

@@ -22,6 +22,7 @@ from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.judging.judging_plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study
+from controlplane.studies.workload_store import check_kept
 
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
 
@@ -60,6 +61,7 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
                     rollouts.start(session, rollout_id, actor=ledger.SERVICE, now=now)
                 case CreateStudy(spec, instead_of):
                     check_study(spec, fleet.nodes(session, pool=spec.pool))
+                    check_kept(session, spec.workload)
                     if instead_of is not None:
                         studies.cancel(session, instead_of, actor=ledger.SERVICE, now=now)
                     study = studies.create(session, spec, actor=ledger.SERVICE, now=now, alert_id=alert.id)

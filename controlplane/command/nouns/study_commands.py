@@ -44,6 +44,7 @@ COLUMNS: Columns[Study] = {
     "id": lambda study: str(study.id),
     "pool": lambda study: study.spec.pool,
     "objective": lambda study: study.spec.aim,
+    "traffic": lambda study: study.spec.workload or "captured",
     "state": lambda study: study.state.value,
     "trials": lambda study: f"{study.trials_done}/{study.spec.max_trials}",
     "made": lambda study: moment_text(study.created_at),

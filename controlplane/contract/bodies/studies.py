@@ -78,7 +78,8 @@ class StudyCreate(BaseModel):
     limit where its own value does (of `itl`, which has many values, their quantile `q`); one that is lost keeps none.
     Or `max_load`, the largest load at which each of `constraints` holds, which is sought by several replays a trial.
 
-    The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed).
+    The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed), or the
+    one that `workload` names.
     """
 
     pool: str = Field(description="the pool whose traffic is replayed")
@@ -130,6 +131,13 @@ class StudyCreate(BaseModel):
     )
     space: dict[str, KnobRange] = Field(
         default={}, json_schema_extra=NAMES, description="knob to the values to try; empty: the tuner's own four knobs"
+    )
+    workload: str = Field(
+        default="",
+        max_length=96,
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._:@-]*)?$",
+        description="what is replayed as if the pool had served it: a kept workload's name, or a profile at requests a "
+        "second (`profile:chat@4`; chat, rag, code, agents); empty: what the pool served",
     )
     workload_s: float = Field(
         default=300, ge=10, le=86400, description="seconds of the pool's newest traffic to replay"

@@ -5,8 +5,13 @@ which AIPerf, Dynamo and vLLM's benchmarks read too; here with the block size be
 """
 
 from datetime import datetime
+from enum import StrEnum
 
 from pydantic import BaseModel, Field
+
+LONGEST_TRAFFIC = 900_000
+"""Characters of packed traffic; a body of the API has 1 MiB at most."""
+WORKLOAD_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
 class WorkloadRequest(BaseModel):
@@ -27,6 +32,60 @@ class Workload(BaseModel):
     nodes: int = Field(description="serving nodes that shared this traffic")
     block_size: int = Field(default=16, description="tokens of a prompt block")
     requests: list[WorkloadRequest] = Field(description="the requests, by arrival")
+
+
+class TrafficFigures(BaseModel):
+    """What traffic is like."""
+
+    requests: int = Field(description="how many")
+    span_s: float = Field(description="seconds from the first arrival to the last")
+    rate_per_s: float = Field(description="requests a second")
+    arrival_cv: float = Field(description="coefficient of variation of the gaps between arrivals; 1: Poisson")
+    input_tokens: dict[str, int] = Field(description="prompt tokens: `p50`, `p95`, `p99`")
+    output_tokens: dict[str, int] = Field(description="output tokens: `p50`, `p95`, `p99`")
+    prefix_share: float = Field(description="share of prompt tokens in blocks that an earlier request had, too")
+
+
+class WorkloadFormat(StrEnum):
+    """What a file of traffic was read as."""
+
+    MOONCAKE = "mooncake"  # JSON lines: timestamp in milliseconds, lengths, hashes of blocks.
+    AZURE = "azure"  # The CSV of the Azure LLM inference trace 2023.
+    OWN = "own"  # JSON of `GET /api/v1/workload`.
+    GUIDELLM = "guidellm"  # A report (benchmarks.json), or a trace of GuideLLM in seconds.
+    AIPERF = "aiperf"  # The records of a run (profile_export.jsonl), or a trace with sessions.
+
+
+class WorkloadCreate(BaseModel):
+    """`POST /api/v1/workloads`: traffic to keep under a name, for studies that name it."""
+
+    name: str = Field(pattern=WORKLOAD_NAME, description="letters, digits, `.`, `_` and `-`; at most 64")
+    format: WorkloadFormat = Field(default=WorkloadFormat.OWN, description="what the file was read as")
+    traffic: str = Field(
+        min_length=1,
+        max_length=LONGEST_TRAFFIC,
+        description="one workload, packed: base64 of deflated JSON (RFC 1950) `[{about, requests}]`, of each request "
+        "`[milliseconds, prompt tokens, output tokens, steps of block numbers]`",
+    )
+
+
+class KeptWorkload(BaseModel):
+    """Traffic that the service keeps under a name."""
+
+    id: int = Field(description="its number")
+    name: str = Field(description="what studies call it")
+    format: WorkloadFormat = Field(description="what its file was read as")
+    created_by: str = Field(description="the name of the token that added it")
+    created_at: datetime = Field(description="when it was added")
+    packed_bytes: int = Field(description="bytes that it takes in the service")
+    figures: TrafficFigures = Field(description="what it is like")
+
+
+class KeptTraffic(BaseModel):
+    """`GET /api/v1/workloads/{name}/traffic`: a kept workload's requests."""
+
+    name: str = Field(description="what studies call it")
+    traffic: str = Field(description="packed, as it was added")
 
 
 class RequestRecord(BaseModel):

@@ -11,14 +11,18 @@ from pydantic import BaseModel, ValidationError
 
 from controlplane.contract.bodies.knob_schema import MAX_LOAD, OBJECTIVES, OF_LIMITS, REPLAYED
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
+from controlplane.contract.metrics import ITL
+from controlplane.contract.planning.replayed_traffic_name import profile_of
 
 
 def check_spec(spec: StudyCreate) -> None:
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field."""
     check_finite(spec, "")
+    profile_of(spec.workload)
     check_replayed(spec.objective, "objective", OBJECTIVES)
     for place, limit in enumerate(spec.constraints):
         check_replayed(limit.metric, f"constraints[{place}].metric")
@@ -28,12 +32,43 @@ def check_spec(spec: StudyCreate) -> None:
             f"constraints: {spec.objective} {seeks}, and none is given; say one, such as ttft at 0.95 of at most 1 s",
             field="constraints",
         )
+    check_requests(spec)
     for place, knobs in enumerate(spec.suggested):
         for name, value in knobs.items():
             parse_knob(name, value, prefix=f"suggested[{place}].")
     for name, wanted in spec.space.items():
         check_range(name, wanted)
     check_rollout(spec)
+
+
+BEYOND = 2
+"""So many requests of a trial shall lie beyond a quantile: of fewer it is what the slowest one happened to take."""
+
+
+def fewest_requests(q: float) -> int:
+    """Of a trial, for a quantile of what a request has one value of."""
+    return math.ceil(round(BEYOND / (1 - q), 6))
+
+
+def check_requests(spec: StudyCreate) -> None:
+    """The objective's quantile must be one that a trial's requests can tell. Inter-token latency has many values a
+    request."""
+    fewest = fewest_requests(spec.objective_q)
+    if spec.objective in (*OF_LIMITS, ITL.short) or spec.trial_requests >= fewest:
+        return
+    highest = 1 - BEYOND / spec.trial_requests
+    told = f"or ask for p{math.floor(100 * highest)} at most" if highest > 0 else "or make goodput the objective"
+    raise BadRequest(
+        f"trial_requests: {spec.aim} of {spec.trial_requests} requests rests on its slowest alone; replay at least "
+        f"{fewest} a trial, {told}",
+        field="trial_requests",
+    )
+
+
+def thin_limits(spec: StudyCreate) -> list[Limit]:
+    """Limits at a quantile beyond which a trial has less than two requests: they hold, but are coarse."""
+    held = spec.constraints if spec.objective == MAX_LOAD else spec.held
+    return [one for one in held if one.metric != ITL.short and spec.trial_requests < fewest_requests(one.q)]
 
 
 def check_finite(value: Any, field: str) -> None:

@@ -6,9 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.studies import RunOrder, StudyState
-
-LONGEST_TRAFFIC = 900_000
-"""Characters; a body of the API has 1 MiB at most."""
+from controlplane.contract.bodies.workload import LONGEST_TRAFFIC
 
 
 class Remembered(BaseModel):

@@ -21,7 +21,7 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
-from controlplane.studies import endpoints, lease_endpoints
+from controlplane.studies import endpoints, lease_endpoints, workload_endpoints
 from controlplane.studies.meters import LateReports
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
@@ -108,6 +108,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
     )
     app.include_router(endpoints.router)
     app.include_router(lease_endpoints.router)
+    app.include_router(workload_endpoints.router)
     error_handlers.install(app)
     return app
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from controlplane.contract.planning.trial_leases import LONGEST_TRAFFIC
+from controlplane.contract.bodies.workload import LONGEST_TRAFFIC
+from controlplane.contract.planning.packed_traffic import packed, unpacked
 from tuner.study import study_plan
-from tuner.study.study_plan import packed, plan_of, slices_of, unpacked
+from tuner.study.study_plan import plan_of, slices_of
 from tuner.workload.capture import slice_for_node
 from tuner.workload.generate import CONV, generate
 from tuner.workload.prompt import PromptMaker

@@ -46,6 +46,12 @@ def _scored(score: float) -> EvaluationScore:
     return EvaluationScore(score=score, took_s=1.0)
 
 
+def test_what_was_not_captured_is_told_beside_the_pairs() -> None:
+    spec, ours = StudyCreate(pool="p", workload="profile:chat@4"), EngineConfig().knobs()
+    told = summary_of(spec, StudyVerdict.BETTER, ours, ours, Improvement(0.2, 0.1, 0.3, 5), {})
+    assert "on traffic of profile chat at 4 requests a second that the search did not see" in told
+
+
 def test_the_largest_load_is_told_with_its_interval_within_its_limits() -> None:
     limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
     spec = StudyCreate(pool="p", objective="max_load", constraints=limits)

@@ -13,9 +13,10 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
-from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.bodies.workload import Workload, WorkloadCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.packed_traffic import packed
 from tests.processes import wait_for
 from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.completion import RequestTiming, pool_samples
@@ -23,11 +24,13 @@ from tuner.replay.replay import ReplayResult
 from tuner.study.renewals import Lease
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.worker import Worker
+from tuner.workload.capture import describe
 from tuner.workload.generate import CONV, fitted, generate
 
 pytestmark = pytest.mark.slow
 
 BAD = EngineConfig(max_num_batched_tokens=24).knobs()
+OTHER = generate(fitted(CONV, max_input=256, max_output=8), seed=2, rate_per_s=9, requests=90)
 WORKLOAD = generate(fitted(CONV, max_input=256, max_output=8), seed=1, rate_per_s=12, requests=120)
 
 
@@ -343,6 +346,31 @@ def test_a_winner_is_held_to_the_users_own_evaluation(
         assert result.evaluation.default is not None and result.evaluation.default.score == 0.6
         assert result.evaluation.winner is not None and result.evaluation.winner.score == float(says)
     assert any(beat.progress == "evaluating the winner by own" for beat in service.beats)
+
+
+@pytest.mark.parametrize("service", [{"workload": "profile:chat@12", "load": 2.0}], indirect=True)
+@pytest.mark.usefixtures("at_once")
+def test_a_profile_is_replayed_in_place_of_what_the_pool_served(service: StudyService) -> None:
+    service.workload = service.workload.model_copy(update={"requests": []})
+    _work(service)
+    assert service.study.result is not None, service.study.error
+    told = service.study.workload_summary
+    assert told["captured"]["requests"] == 3600 and told["load"] == 2.0
+    assert told["captured"]["rate_per_s"] == pytest.approx(12, rel=0.2)
+    assert "on traffic of profile chat at 12 requests a second" in service.study.result.summary
+
+
+@pytest.mark.parametrize("service", [{"workload": "friday"}], indirect=True)
+@pytest.mark.usefixtures("at_once")
+def test_a_kept_workload_is_replayed_and_one_that_is_gone_ends_the_study(service: StudyService) -> None:
+    _work(service)
+    assert (service.study.state, service.study.error) == (StudyState.FAILED, "no workload 'friday'")
+    with Client(service.url, service.token) as client:
+        client.add_workload(WorkloadCreate(name="friday", traffic=packed([OTHER])))
+    again = service.create(_spec(workload="friday"))
+    _work(service)
+    told = service.read(again).workload_summary
+    assert told["captured"] == describe(OTHER) and told["nodes"] == 2
 
 
 @pytest.mark.parametrize("service", [{"evaluation": "mmlu"}], indirect=True)

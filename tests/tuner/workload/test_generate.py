@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.workload.capture import describe, prefix_share
+from controlplane.contract.planning.traffic_figures import prefix_share
+from tuner.workload.capture import describe
 from tuner.workload.generate import CODE, CONV, arrivals, fitted, generate
-from tuner.workload.trace import load
+from tuner.workload.trace_file import load
 
 SHORT = fitted(CONV, max_input=32, max_output=8)
 

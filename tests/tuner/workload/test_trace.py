@@ -7,7 +7,8 @@ import pytest
 from controlplane.contract.errors import BadRequest
 from tuner.workload.generate import CONV, fitted, generate
 from tuner.workload.rescale import cut, scale_lengths, scale_rate
-from tuner.workload.trace import load, read_azure, read_mooncake, save, write_mooncake
+from tuner.workload.trace import read_azure, read_mooncake, save, write_mooncake
+from tuner.workload.trace_file import load
 
 SMALL = fitted(CONV, max_input=512, max_output=64)
 

@@ -32,6 +32,13 @@ def test_each_slice_is_a_column_and_what_was_done_a_sentence() -> None:
     assert busier is not None and busier.notes[1] == "It was wanted at 2 times the rate at which it came."
 
 
+def test_a_named_workload_is_told_in_place_of_what_was_captured() -> None:
+    found = replayed_traffic(SUMMARY, "profile:chat@4")
+    assert found is not None
+    assert found.head[0] == "Profile chat at 4 requests a second"
+    assert found.notes[0].startswith("It is shared as if it came to")
+
+
 def test_a_worker_that_told_nothing_has_told_nothing() -> None:
     assert replayed_traffic({}) is None
     assert replayed_traffic({"engine": {}, "slice": []}) is None

@@ -36,6 +36,17 @@ def test_what_it_does_is_told_in_order() -> None:
     assert "Searches the tuner's own knobs" in does(StudyCreate(pool="chat"))
 
 
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("friday", "Replays workload friday, as if pool chat had served it, at 2 times the rate at which it came to a"),
+        ("profile:rag@4", "Replays profile rag at 4 requests a second, as if pool chat had served it, at 2 times the"),
+    ],
+)
+def test_named_traffic_is_told_in_place_of_the_newest(workload: str, said: str) -> None:
+    assert does(StudyCreate(pool="chat", workload=workload, load=2))[0].startswith(said)
+
+
 def test_goodput_is_what_keeps_every_limit_at_the_load_that_was_asked_for() -> None:
     limits = [Limit(metric="ttft", q=0.95, limit_s=1), Limit(metric="itl", q=0.99, limit_s=0.2)]
     study = StudyCreate(pool="chat", objective="goodput", constraints=limits, load=2)

@@ -28,7 +28,7 @@ def test_a_whole_form_is_read() -> None:
     space = {"max_num_seqs": "16 to 128 log", "quantization": "none, int8", "seed": "7"}
     suggested = "max_num_seqs=64, quantization=int8\n\nnum_speculative_tokens=4: 2, 16: 1; max_num_seqs=32"
     finish = {"max_lost_share": "5 %", "least_agreement": "0.8", "finalists": "2", "finalist_repeats": "4"}
-    traffic = {"workload_s": "10m", "trial_requests": "80", "max_duration_s": "2h", "reason": "tails"}
+    traffic = {"workload_s": "10m", "trial_requests": "200", "max_duration_s": "2h", "reason": "tails"}
     how = {"canary": "10 %", "stages": "rising", "soak": "10m", "undecided": "hold", "approval": "yes"}
     read = wanted_study(
         {**SAID, **first, **space, **finish, **traffic, **how, "suggested": suggested, "reason": "tails"}
@@ -45,7 +45,7 @@ def test_a_whole_form_is_read() -> None:
         {"num_speculative_tokens": [[4, 2], [16, 1]], "max_num_seqs": 32},
     ]
     assert (study.max_lost_share, study.least_agreement, study.finalists, study.finalist_repeats) == (0.05, 0.8, 2, 4)
-    assert (study.workload_s, study.trial_requests, study.seed) == (600, 80, 7)
+    assert (study.workload_s, study.trial_requests, study.seed) == (600, 200, 7)
     assert set(study.rollout) == {"canary_share", "stages", "soak_s", "on_inconclusive", "wants_approval"}
     assert study.rollout["stages"][1] == {"share": 0.1}
 

@@ -761,6 +761,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
+        "workload",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("format", sa.String(), nullable=False),
+        sa.Column("traffic", sa.String(), nullable=False),
+        sa.Column("figures", sa.JSON(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("name"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "study_plan",
         sa.Column("study_id", sa.Integer(), nullable=False),
         sa.Column("plan", sa.JSON(), nullable=False),
@@ -880,6 +893,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_trial_lease_study_id"), table_name="trial_lease")
     op.drop_table("trial_lease")
     op.drop_table("study_plan")
+    op.drop_table("workload")
     op.drop_table("pool")
     op.drop_index(op.f("ix_browser_session_person_id"), table_name="browser_session")
     op.drop_index(op.f("ix_browser_session_digest"), table_name="browser_session")
