@@ -1,12 +1,17 @@
 """Advice over HTTP: read from telemetry, nothing is kept, nothing changes."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
+from sqlmodel import Session
 
+from controlplane.advice.mix_advice import MeasuredTraffic
 from controlplane.advice.pool_advice import advice_of
 from controlplane.advice.pool_reading import PoolFiguresReader
 from controlplane.auth import Reader
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge
@@ -19,11 +24,22 @@ from controlplane.telemetry.queries.parameters import PoolName, SpanOf
 router = APIRouter(prefix="/api/v1", tags=["studies"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdviceParts(AuthParts):
+    """What this route is served with. measured_on: by pool the traffic of its last promoted study."""
+
+    measured_on: Callable[[Session, str], MeasuredTraffic | None]
+
+
+Advices = Annotated[AdviceParts, Depends(AdviceParts.given)]
+
+
 @router.get("/advice", responses=answers(NotFound, TooLarge, Overloaded))
 def advice(
     principal: Reader,
     session: SessionDep,
     service: Telemetry,
+    advised: Advices,
     span: SpanOf,
     pool: PoolName = None,
     peak: Annotated[
@@ -42,4 +58,5 @@ def advice(
     number = fleet.pool_revision(session, pool)
     config = None if number is None else fleet.revision(session, number).knobs
     with service.desk.query(principal.holder) as budget:
-        return advice_of(PoolFiguresReader(service.telemetry, pool, budget).read(span, config, serving), peak)
+        figures = PoolFiguresReader(service.telemetry, pool, budget).read(span, config, serving)
+        return advice_of(figures, peak, advised.measured_on(session, pool))

@@ -5,14 +5,15 @@ Guarantee: a pool that is idle, or was measured by too few requests, is told so 
 
 from controlplane.advice.binding_limits import binds, is_idle
 from controlplane.advice.capacity_worksheet import worksheet
+from controlplane.advice.mix_advice import MeasuredTraffic, mix_advice
 from controlplane.advice.pool_figures import FEWEST_REQUESTS, PoolFigures
 from controlplane.advice.techniques import techniques
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.advice import Advice, AdviceState
 
 
-def advice_of(figures: PoolFigures, peak: float) -> Advice:
-    """peak: so many times the busiest step are looked at."""
+def advice_of(figures: PoolFigures, peak: float, measured: MeasuredTraffic | None = None) -> Advice:
+    """peak: so many times the busiest step are looked at. measured: what its last promoted study was measured on."""
     state, because = _state(figures)
     return Advice(
         pool=figures.pool,
@@ -22,6 +23,7 @@ def advice_of(figures: PoolFigures, peak: float) -> Advice:
         because=because,
         binds=binds(figures),
         worksheet=worksheet(figures, peak),
+        mix=None if measured is None else mix_advice(measured, figures.mix),
         techniques=techniques(figures) if state is AdviceState.ADVISED else [],
     )
 

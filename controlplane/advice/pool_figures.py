@@ -10,6 +10,7 @@ from datetime import datetime
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE
+from controlplane.contract.planning.traffic_mix import TrafficMix
 from controlplane.contract.step_limits import StepLimit
 
 FEWEST_REQUESTS = 100
@@ -50,7 +51,7 @@ class PoolFigures:
     """steps: whole ones in order, each `step_s` wide. seconds: of all requests, by stage (`queue`, `prefill`, `decode`,
     `e2e`). step_parts: seconds of all engine steps, by part. stalls: share of all gaps' time beyond the median gap.
     findable: share of prompt tokens that a cache without bounds would have found. waiting: above 0; running: above 1;
-    kv: share of blocks in use. queries, hits, drafted, accepted: tokens.
+    kv: share of blocks in use. mix: of the newest requests. queries, hits, drafted, accepted: tokens.
     """
 
     pool: str
@@ -81,6 +82,7 @@ class PoolFigures:
     kv: Readings | None = None
     config: EngineConfig | None = None
     serving: Sequence[NodeView] = ()
+    mix: TrafficMix | None = None
 
     def stage(self, name: str) -> float | None:
         """A stage's share of all requests' end-to-end time."""

@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from controlplane.advice.pool_figures import PoolFigures, Readings, Step
 from controlplane.contract import metrics
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, upper_edge
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import WINDOW_S, Metric
+from controlplane.contract.planning.traffic_mix import mix_of
 from controlplane.contract.planning.whatif import MOST_REQUESTS
 from controlplane.contract.retention_defaults import LEVELS_S
 from controlplane.contract.step_limits import STEP_LIMITS, StepLimit
@@ -59,6 +61,7 @@ class PoolFiguresReader:
         ttft, gaps = self._sketch(metrics.TTFT, span), self._sketch(metrics.ITL, span)
         tails = None if ttft is None or not ttft.count else ttft.quantiles([0.95, 0.99])
         kv = self._readings(metrics.KV_USAGE, span, width_s, 1.0)
+        served = self._newest(span, sum(one.value for one in answered))
         return PoolFigures(
             pool=self.pool,
             start=span.start,
@@ -77,7 +80,8 @@ class PoolFiguresReader:
             by_prompt=self._by(metrics.E2E, metrics.PROMPT_BUCKET.label, span),
             queries=self._sum(metrics.PREFIX_QUERIES, span),
             hits=self._sum(metrics.PREFIX_HITS, span),
-            findable=self._findable(span, sum(one.value for one in answered)),
+            findable=findable([(one.input_length, one.hash_ids) for one in served.requests], served.block_size),
+            mix=mix_of(served),
             drafted=self._sum(metrics.DRAFT_TOKENS, span),
             accepted=self._sum(metrics.ACCEPTED_TOKENS, span),
             preempted=self._preempted(span, told=kv is not None),
@@ -177,15 +181,13 @@ class PoolFiguresReader:
             for at in whole_steps(measured, step_s)
         ]
 
-    def _findable(self, span: Span, requests: float) -> float | None:
+    def _newest(self, span: Span, requests: float) -> Workload:
         """Of the newest requests, as many as a forecast looks at."""
         start = span.start
         if requests > MOST_REQUESTS:
             start = span.end - timedelta(seconds=span.seconds * MOST_REQUESTS / requests)
-        workload = self.telemetry.workload(self.pool, start, span.end)
-        return findable(
-            [(one.input_length, one.hash_ids) for one in workload.requests[-MOST_REQUESTS:]], workload.block_size
-        )
+        found = self.telemetry.workload(self.pool, start, span.end)
+        return found.model_copy(update={"requests": found.requests[-MOST_REQUESTS:]})
 
 
 def step_of(span: Span) -> int:

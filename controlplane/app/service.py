@@ -17,6 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
+from controlplane.advice.endpoints import AdviceParts
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.endpoints import AlertParts
 from controlplane.alerts.lives.expiry import Expiry
@@ -38,7 +39,7 @@ from controlplane.app.own_place import place_of
 from controlplane.app.own_tokens import PERIOD_S as OWN_TOKENS_S
 from controlplane.app.own_tokens import OwnTokens
 from controlplane.app.pool_limits import pool_limits
-from controlplane.app.remedies import check_remedy, not_at_rest
+from controlplane.app.remedies import check_remedy, measured_traffic, not_at_rest
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.settings_in_force import settings_in_force
 from controlplane.app.ticks import ticks_of
@@ -99,6 +100,7 @@ class Service(
     RolloutParts,
     VerdictParts,
     StudyParts,
+    AdviceParts,
     WhatIfParts,
     ServiceParts,
     SignInParts,
@@ -251,6 +253,7 @@ def _service(
         reach=ReachDesk(telemetry),
         outgoing=settings.outgoing,
         not_at_rest=not_at_rest,
+        measured_on=measured_traffic,
         late_reports=LateReports(shown),
         traffic=telemetry,
         twin=TwinDesk(TWIN),

@@ -53,7 +53,7 @@ FACES = {
     | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
     "controlplane/evidence": {"arm_difference", "binomial", "dispersion", "e_detector", "effect", "exceedance"}
     | {"host_thresholds", "log_factorials", "order_statistics", "poisson", "quantile_score", "replayed_rate", "scores"}
-    | {"shift_scan", "sketch", "two_shares", "wander"},
+    | {"mix_drift", "shift_scan", "sketch", "two_shares", "wander"},
     "controlplane/contract": {
         "bearer",
         "byte_text",

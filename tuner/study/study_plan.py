@@ -22,14 +22,16 @@ def plan_of(
     *,
     serving: int,
     remembered: list[Remembered],
+    mix: str = "",
 ) -> StudyPlan | None:
-    """`serving`: nodes whose traffic was captured. None: the traffic is too long to be kept."""
+    """`serving`: nodes whose traffic was captured. `mix`: of it, packed. None: the traffic is too long to be kept."""
     traffic = packed([seen.workload, seen.prime, fresh.workload, fresh.prime])
     if len(traffic) > LONGEST_TRAFFIC:
         return None
     return StudyPlan(
         default=default,
         traffic=traffic,
+        mix=mix,
         seen=seen.summary,
         fresh={name: fresh.summary[name] for name in FRESH_TOLD},
         serving=max(1, serving),

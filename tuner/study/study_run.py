@@ -34,6 +34,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
+from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.capacity.carried_load import over_runs
@@ -156,6 +157,7 @@ class StudyRun:
     ) -> StudyPlan:
         """Two slices of the traffic, of fewer requests where the service could not keep so many."""
         captured = traffic(max_total)
+        mix = packed_mix(mix_of(captured))
         requests, span_s, engine = self._spec.trial_requests, self._time.span_s, engine_of(view)
         while True:
             cut = partial(
@@ -164,7 +166,7 @@ class StudyRun:
             seen = cut()
             fresh = cut(apart_from=seen)
             found = remembered(self._earlier(), self._study, engine, seen.summary)
-            plan = plan_of(default, seen, fresh, engine, serving=captured.nodes, remembered=found)
+            plan = plan_of(default, seen, fresh, engine, serving=captured.nodes, remembered=found, mix=mix)
             if plan is not None:
                 return plan
             requests //= 2

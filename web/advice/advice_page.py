@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.planning.advice import STEP_WORDS, Fits, Rate, Worksheet
+from controlplane.contract.planning.advice import STEP_WORDS, Fits, MixPart, Rate, Worksheet
 from web.frame.format import percent, seconds
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
@@ -17,6 +17,12 @@ FITS = {
     Fits.NOTHING: "nothing to gain",
     Fits.NOT_HERE: "not on these nodes",
     Fits.UNKNOWN: "not known",
+}
+MIX_PARTS = {
+    MixPart.PROMPTS: "Prompt tokens, median",
+    MixPart.ANSWERS: "Answer tokens, median",
+    MixPart.PREFIXES: "Prompts' repeated share, mean",
+    MixPart.ARRIVALS: "Seconds between arrivals at a node, mean",
 }
 Line = tuple[str, str]
 """What a figure is, and the figure."""
@@ -40,6 +46,7 @@ def advice(client: Client, selection: Selection) -> Context:
         "served": served(found.worksheet),
         "at_peak": at_peak(found.worksheet),
         "fits": FITS,
+        "mix_parts": MIX_PARTS,
         "times": TIMES,
         "said_times": f"{peak_of(selection):g}",
     }

@@ -6,7 +6,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.planning.advice import Advice, Rate, TechniqueAdvice
+from controlplane.contract.planning.advice import Advice, MixAdvice, PartShift, Rate, TechniqueAdvice
 from controlplane.contract.share_text import share_text
 from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_command import calls_service
@@ -42,10 +42,28 @@ def advice(
     for words in found.binds.missing:
         typer.echo(f"not known: {words}")
     print_table(("carried", "mean", "busiest", f"at {peak:g} x"), carried(found))
+    if found.mix is not None:
+        tell_mix(found.mix)
     typer.echo(found.because)
     if found.techniques:
         header = ("technique", "touches at most", "fits", "knob", "proof")
         print_table(header, [technique_row(one) for one in found.techniques])
+
+
+def tell_mix(mix: MixAdvice) -> None:
+    """Whether the traffic is still what the pool was tuned for."""
+    typer.echo(mix.says)
+    if mix.parts:
+        header = ("traffic", "then", "now", "score", "95 %", "drifted")
+        print_table(header, [shift_row(one) for one in mix.parts])
+    if mix.study:
+        typer.echo(f"study: {mix.study}")
+
+
+def shift_row(one: PartShift) -> tuple[str, ...]:
+    interval = f"{one.low:.2f} to {one.high:.2f}"
+    drifted = "yes" if one.drifted else "no"
+    return (one.part.value, _number(one.then), _number(one.now), f"{one.score:.2f}", interval, drifted)
 
 
 def carried(found: Advice) -> list[tuple[str, ...]]:

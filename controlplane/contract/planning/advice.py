@@ -151,6 +151,48 @@ class TechniqueAdvice(BaseModel):
     proof: str = Field(description="how it is proved, in words")
 
 
+class MixState(StrEnum):
+    """Whether a pool's traffic is still what its configuration was tuned for."""
+
+    ALIKE = "alike"  # Nothing of it has surely moved by more than a little.
+    DRIFTED = "drifted"  # Some part has, by its whole interval.
+    TOO_LITTLE = "too_little"  # Too few requests, now or then, to tell.
+
+
+class MixPart(StrEnum):
+    """What of a traffic's mix is compared."""
+
+    PROMPTS = "prompts"  # Tokens of a prompt.
+    ANSWERS = "answers"  # Tokens of an answer.
+    PREFIXES = "prefixes"  # Share of a prompt that one of the 100 requests before it had, too.
+    ARRIVALS = "arrivals"  # Seconds between two arrivals at a node.
+
+
+class PartShift(BaseModel):
+    """One part of the mix, then and now."""
+
+    part: MixPart = Field(description="which")
+    score: float = Field(
+        description="how much likelier a value of now is above one of then than below it, -1 to 1 (Cliff's delta)"
+    )
+    low: float = Field(description="the score's interval, lower end; 95 % for all parts together")
+    high: float = Field(description="its upper end")
+    drifted: bool = Field(description="whether the whole interval lies beyond a small effect, 0.147 either way")
+    then: float = Field(description="median tokens, or mean share or seconds, of what the study was measured on")
+    now: float = Field(description="the same of the newest requests")
+
+
+class MixAdvice(BaseModel):
+    """The pool's newest requests beside the traffic that its last promoted study was measured on."""
+
+    study_id: int = Field(description="the study")
+    promoted_at: datetime = Field(description="when its rollout had ended")
+    state: MixState = Field(description="whether the traffic is still alike")
+    parts: list[PartShift] = Field(default=[], description="what has drifted first, then by score")
+    says: str = Field(description="it in a sentence")
+    study: str = Field(default="", description="address of the filled-in form of the study to ask for; empty: none")
+
+
 class Advice(BaseModel):
     """`GET /api/v1/advice`."""
 
@@ -161,6 +203,10 @@ class Advice(BaseModel):
     because: str = Field(description="why not; of one that can be, how much was measured")
     binds: Binds = Field(description="what limited its steps")
     worksheet: Worksheet = Field(description="what it served, and what a peak means")
+    mix: MixAdvice | None = Field(
+        default=None,
+        description="whether its traffic is still what it was tuned for; null: no study was promoted that kept its own",
+    )
     techniques: list[TechniqueAdvice] = Field(
         default=[], description="those that apply first, by `touches`; empty unless the pool can be advised on"
     )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.studies import RunOrder, StudyState
 from controlplane.contract.bodies.workload import LONGEST_TRAFFIC
+from controlplane.contract.planning.traffic_mix import LONGEST_MIX
 
 
 class Remembered(BaseModel):
@@ -26,6 +27,12 @@ class StudyPlan(BaseModel):
     traffic: str = Field(
         max_length=LONGEST_TRAFFIC,
         description="both slices and the prefixes put into the cache before, packed by the worker that captured",
+    )
+    mix: str = Field(
+        default="",
+        max_length=LONGEST_MIX,
+        description="what the traffic is like request by request, packed, to tell later whether it has drifted; empty: "
+        "too little of it",
     )
     seen: dict[str, Any] = Field(description="what the slice is like that the search replays")
     fresh: dict[str, Any] = Field(description="what the slice is like that finalists alone replay")

@@ -4,10 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controlplane.advice.mix_advice import MeasuredTraffic
 from controlplane.advice.pool_figures import PoolFigures, Readings, Step
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole, NodeView
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.planning.traffic_mix import mix_of
 from controlplane.contract.step_limits import StepLimit
+from tuner.workload.generate import CONV, generate
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -48,6 +53,12 @@ BUSY = PoolFigures(
     config=EngineConfig(),
     serving=[node("gpu-1"), node("gpu-2")],
 )
+
+
+LIMITS = [Limit(metric="itl", q=0.99, limit_s=0.2), Limit(metric="e2e", q=0.95, limit_s=30)]
+TUNED = StudyCreate(pool="chat", objective="ttft", objective_q=0.99, constraints=LIMITS, trial_requests=200)
+THEN = MeasuredTraffic(7, TUNED, START, mix_of(generate(CONV, seed=1, rate_per_s=5, requests=1500)))
+"""What the pool's last promoted study was measured on."""
 
 
 def figures(**changed: Any) -> PoolFigures:

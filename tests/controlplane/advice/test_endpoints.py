@@ -1,23 +1,31 @@
 """`GET /api/v1/advice` of a whole service in process, from what nodes reported over HTTP."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from controlplane.api.body_examples import EXAMPLES
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract import metrics
 from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutPhase
+from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.bodies.workload import WorkloadRequest
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.step_limits import StepLimit
 from controlplane.fleet import store as fleet
+from controlplane.rollouts.tables import RolloutRow
+from controlplane.studies.tables import StudyPlanRow, StudyRow
 from tests.controlplane.telemetry.conftest import START, Report, request_spans
+from tuner.workload.trace import workload_of
 from web.studies.wanted_study import wanted_study
 
 NOW = START + timedelta(minutes=10)
@@ -136,6 +144,48 @@ def test_a_study_that_proves_one_is_a_form_without_problems(api: TestClient) -> 
     for address in addresses:
         read = wanted_study(dict(parse_qsl(urlsplit(address).query, strict_parsing=True)))
         assert read.problems == {} and read.study is not None and read.study.pool == "chat"
+
+
+def promoted(api: TestClient, prompt: int, *, phase: RolloutPhase = RolloutPhase.PROMOTED, at: datetime = NOW) -> int:
+    """A study of pool chat that was measured on prompts of so many tokens, and whose rollout is so far; its number."""
+    told = [
+        WorkloadRequest(timestamp=1000.0 * place, input_length=prompt, output_length=20, hash_ids=[1, 2, 100 + place])
+        for place in range(310)
+    ]
+    plan = EXAMPLES["StudyPlan"]["what a study replays"].model_copy(
+        update={"mix": packed_mix(mix_of(workload_of(told)))}
+    )
+    with cast(Any, api.app).state.service.database.session() as session:
+        rollout = RolloutRow(pool="chat", phase=phase.value, spec={}, created_by="w", created_at=START, ended_at=at)
+        session.add(rollout)
+        session.flush()
+        spec = StudyCreate(pool="chat", objective="ttft").model_dump(mode="json")
+        study = StudyRow(
+            pool="chat", state="finished", spec=spec, created_by="w", created_at=START, rollout_id=rollout.id
+        )
+        session.add(study)
+        session.flush()
+        assert study.id is not None
+        session.add(StudyPlanRow(study_id=study.id, plan=plan.model_dump(mode="json")))
+        return study.id
+
+
+def test_traffic_that_has_drifted_since_the_last_promoted_study_is_told(api: TestClient) -> None:
+    assert ask(api)["mix"] is None, "never tuned"
+    alike = promoted(api, 64, at=NOW - timedelta(hours=2))
+    promoted(api, 640, phase=RolloutPhase.ROLLED_BACK)
+    found = ask(api)["mix"]
+    assert (found["study_id"], found["state"], found["study"]) == (alike, "alike", "")
+    drifted = promoted(api, 640, at=NOW - timedelta(hours=1))
+    found = ask(api)["mix"]
+    assert (found["study_id"], found["state"]) == (drifted, "drifted")
+    assert {one["part"]: one["drifted"] for one in found["parts"]} == {
+        "prompts": True,
+        "prefixes": True,
+        "answers": False,
+        "arrivals": False,
+    }
+    assert "prompts are shorter" in found["says"] and found["study"].startswith("/studies/new?pool=chat&objective=ttft")
 
 
 def test_an_idle_and_a_barely_measured_pool_are_not_advised_on(api: TestClient) -> None:

@@ -17,6 +17,7 @@ from controlplane.contract.bodies.workload import Workload, WorkloadCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.packed_traffic import packed
+from controlplane.contract.planning.traffic_mix import unpacked_mix
 from tests.processes import wait_for
 from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.completion import RequestTiming, pool_samples
@@ -357,6 +358,9 @@ def test_a_profile_is_replayed_in_place_of_what_the_pool_served(service: StudySe
     told = service.study.workload_summary
     assert told["captured"]["requests"] == 3600 and told["load"] == 2.0
     assert told["captured"]["rate_per_s"] == pytest.approx(12, rel=0.2)
+    with Client(service.url, service.token) as client:
+        mix = unpacked_mix(client.study_plan(1).mix)
+    assert mix is not None and len(mix) == 2000, "by which a drift is told later"
     assert "on traffic of profile chat at 12 requests a second" in service.study.result.summary
 
 

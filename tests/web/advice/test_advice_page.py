@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
@@ -15,7 +16,7 @@ from controlplane.advice.pool_figures import FEWEST_REQUESTS
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.planning.advice import Advice, AdviceState
-from tests.controlplane.advice.advised_pool import BUSY, figures
+from tests.controlplane.advice.advised_pool import BUSY, THEN, figures
 from tests.processes import wait_for
 from tests.web.conftest import checked, signed_in
 from tests.web.part_html import part_html
@@ -70,6 +71,18 @@ def test_each_technique_has_its_bound_and_its_proof() -> None:
 def test_what_nobody_tells_is_a_dash_with_what_would_bring_it() -> None:
     html = drawn(Api(advice_of(figures(limits={}, output_tokens=None, steps=[]), 2)), pool="chat")
     assert "--scheduler-cls" in html and "No whole step with a request was measured" in html and "–" in html
+
+
+def test_drifted_traffic_leads_to_the_study_to_ask_for() -> None:
+    assert "data-mix" not in drawn(Api(), pool="chat"), "never tuned"
+    now = replace(THEN.mix, prompts=[3 * tokens for tokens in THEN.mix.prompts])
+    told = advice_of(figures(mix=now), 2, THEN)
+    assert told.mix is not None
+    html = drawn(Api(told), pool="chat")
+    assert 'data-mix="drifted"' in html and told.mix.says in html
+    assert f'href="{told.mix.study}"' in html and 'href="/studies/7"' in html
+    alike = drawn(Api(advice_of(figures(mix=THEN.mix), 2, THEN)), pool="chat")
+    assert 'data-mix="alike"' in alike and "Tune it again" not in alike
 
 
 def test_a_pool_that_is_idle_is_told_so_and_nothing_else() -> None:

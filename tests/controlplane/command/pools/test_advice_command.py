@@ -1,8 +1,12 @@
 """`tailwright advice`: what the API says, in tables; and for programs."""
 
+from dataclasses import replace
+
+import pytest
+
 from controlplane.advice.pool_advice import advice_of
-from controlplane.command.pools.advice_command import carried, technique_row
-from tests.controlplane.advice.advised_pool import BUSY, figures
+from controlplane.command.pools.advice_command import carried, shift_row, technique_row, tell_mix
+from tests.controlplane.advice.advised_pool import BUSY, THEN, figures
 from tests.controlplane.command.nouns.plane import Plane
 
 
@@ -18,6 +22,16 @@ def test_what_the_service_refuses_is_one_line(plane: Plane) -> None:
     assert "no pool 'nobody'" in plane.run("advice", "--pool", "nobody", status=1).stderr
     plane.enrol("gpu-1", "chat")
     assert "a week at most" in plane.run("advice", "--pool", "chat", "--window", "9d", status=1).stderr
+
+
+def test_drifted_traffic_is_told_in_rows_with_its_study(capsys: pytest.CaptureFixture[str]) -> None:
+    now = replace(THEN.mix, prompts=[3 * tokens for tokens in THEN.mix.prompts])
+    told = advice_of(figures(mix=now), 2, THEN).mix
+    assert told is not None
+    tell_mix(told)
+    said = capsys.readouterr().out
+    assert said.startswith(told.says) and f"study: {told.study}" in said
+    assert shift_row(told.parts[0])[0] == "prompts" and shift_row(told.parts[0])[-1] == "yes"
 
 
 def test_rows_have_what_was_carried_and_what_proves() -> None:

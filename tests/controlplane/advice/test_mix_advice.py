@@ -1,0 +1,65 @@
+"""Re-tune advice: told of what has drifted, with the form of the study to ask for; silent where traffic is alike."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from controlplane.advice.mix_advice import mix_advice
+from controlplane.advice.pool_advice import advice_of
+from controlplane.contract.planning.advice import MixPart, MixState
+from controlplane.contract.planning.traffic_mix import TrafficMix, mix_of
+from tests.controlplane.advice.advised_pool import LIMITS, THEN, TUNED, figures
+from tuner.workload.generate import CONV, generate
+from tuner.workload.rescale import scale_rate
+from web.studies.wanted_study import wanted_study
+
+NOW = generate(CONV, seed=2, rate_per_s=5, requests=1500)
+
+
+def mix(**changed: Any) -> TrafficMix:
+    made = NOW.model_copy(
+        update={"requests": [one.model_copy(update={k: f(one) for k, f in changed.items()}) for one in NOW.requests]}
+    )
+    return mix_of(made)
+
+
+def test_the_same_traffic_of_another_hour_is_alike() -> None:
+    found = mix_advice(THEN, mix())
+    assert found.state is MixState.ALIKE and found.study == ""
+    assert found.says == "The traffic is still much as study 7 was measured on."
+    assert {part.part for part in found.parts} == set(MixPart) and not any(part.drifted for part in found.parts)
+
+
+@pytest.mark.parametrize(
+    ("now", "part", "says"),
+    [
+        (mix(input_length=lambda one: 2 * one.input_length), MixPart.PROMPTS, "prompts are longer"),
+        (mix(output_length=lambda one: one.output_length // 3), MixPart.ANSWERS, "answers are shorter"),
+        (mix(hash_ids=lambda one: []), MixPart.PREFIXES, "less of the prompts is repeated"),
+        (mix_of(scale_rate(NOW, 4.0)), MixPart.ARRIVALS, "requests come more often"),
+    ],
+)
+def test_what_has_drifted_is_told_first_with_the_study_to_ask_for(now: TrafficMix, part: MixPart, says: str) -> None:
+    found = mix_advice(THEN, now)
+    assert found.state is MixState.DRIFTED and found.parts[0].part is part and found.parts[0].drifted
+    assert says in found.says and found.says.endswith("Tune the pool again.")
+    address = urlsplit(found.study)
+    assert address.path == "/studies/new"
+    read = wanted_study(dict(parse_qsl(address.query)))
+    assert read.study is not None, read.problems
+    assert (read.study.pool, read.study.aim, read.study.constraints) == ("chat", TUNED.aim, LIMITS)
+    assert read.study.trial_requests == 200 and says in read.study.reason and read.study.workload == ""
+
+
+def test_of_too_few_requests_nothing_is_told() -> None:
+    few = mix_of(NOW.model_copy(update={"requests": NOW.requests[:250]}))
+    found = mix_advice(THEN, few)
+    assert found.state is MixState.TOO_LITTLE and found.parts == [] and "150 now and 1400 then" in found.says
+    assert mix_advice(THEN, None).state is MixState.TOO_LITTLE
+
+
+def test_a_pool_that_was_never_tuned_has_none() -> None:
+    assert advice_of(figures(mix=mix()), 2).mix is None
+    told = advice_of(figures(mix=mix()), 2, THEN).mix
+    assert told is not None and told.study_id == 7
