@@ -78,7 +78,9 @@ def read_aiperf(lines: Iterable[str], *, pool: str = "trace") -> Workload:
             )
         session, delay = record.get("session_id"), record.get("delay")
         if record.get("timestamp") is None and delay is not None and session in last:
-            record = {**record, "timestamp": last[session] + float(delay)}
+            if not isinstance(delay, int | float):
+                raise BadRequest(f"{place}: delay: wants milliseconds, got {delay!r}", field=place)
+            record = {**record, "timestamp": last[session] + delay}
         elif record.get("timestamp") is None:
             raise BadRequest(f"{place}: no timestamp, and no delay after a request of its session", field=place)
         request, size = mooncake_request(record, place)

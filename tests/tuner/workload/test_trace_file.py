@@ -126,6 +126,12 @@ REFUSED = {
     "AIPerf's single turns": ('{"text": "hi", "timestamp": 0}', None, "line 1: text tells no length in tokens"),
     "AIPerf's conversations": ('{"session_id": "a", "turns": [{"text": "hi"}]}', None, "turns tells no length"),
     "a first turn without a time": ('{"session_id": "a", "input_length": 4, "delay": 5}', None, "line 1: no timestamp"),
+    "a delay that is a word": (
+        '{"session_id": "a", "timestamp": 0, "input_length": 4, "output_length": 1}\n'
+        '{"session_id": "a", "input_length": 4, "output_length": 1, "delay": "soon"}',
+        None,
+        "line 2: delay: wants milliseconds",
+    ),
     "a run without lengths": (
         '{"metadata": {"request_start_ns": 5}, "metrics": {}}',
         None,
