@@ -30,7 +30,7 @@ class KnobPlace:
     def highest(self) -> int:
         """What the contract and all nodes let it be."""
         bound = KNOBS[self.name].maximum
-        assert bound is not None
+        assert isinstance(bound, int)
         return bound if self.most is None else min(bound, self.most)
 
     def above(self, value: int) -> tuple[int, int] | None:
@@ -41,7 +41,7 @@ class KnobPlace:
     def below(self, value: int) -> tuple[int, int] | None:
         """The same downwards."""
         least = KNOBS[self.name].minimum
-        bottom = max(value // WIDER, least or 0, 1)
+        bottom = max(value // WIDER, int(least or 0), 1)
         return (bottom, value) if bottom < value <= self.highest else None
 
 

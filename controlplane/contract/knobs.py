@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob, nearest
 
@@ -42,9 +42,9 @@ class Knob:
     name: str
     unit: str
     help: str
-    default: int | str
-    minimum: int | None = None
-    maximum: int | None = None
+    default: int | float | str
+    minimum: int | float | None = None
+    maximum: int | float | None = None
     choices: tuple[str, ...] = ()
     embedded: ChangeClass = ChangeClass.LIVE
     vllm: ChangeClass = ChangeClass.LIVE
@@ -86,10 +86,27 @@ Schedule = tuple[tuple[int, int], ...]
 """A draft-length schedule: ((largest batch size, tokens), ...), batch sizes strictly rising."""
 
 
-class EngineConfig(BaseModel):
-    """A full engine configuration. Build one with `parse_config`, which checks bounds and names the field."""
+LARGEST_REPORTED = 2**53
+"""Beyond it JSON numbers lose digits."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+Scalar = (
+    StrictBool
+    | Annotated[int, Field(strict=True, ge=-LARGEST_REPORTED, le=LARGEST_REPORTED)]
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    | Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,63}$")]
+)
+"""A value of a knob that a node declares (`declared_knobs.py`)."""
+
+
+class EngineConfig(BaseModel):
+    """A full engine configuration, and beside it values of knobs that nodes declare.
+
+    Build one with `parse_config` or `parse_declared`, which check bounds and name the field.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    __pydantic_extra__: dict[str, Scalar] = Field(init=False)
 
     max_num_batched_tokens: int = Field(default=512, description="token budget of one engine step")
     prefill_chunk_size: int = Field(
@@ -164,8 +181,6 @@ def parse_knob(name: str, value: Any, *, prefix: str = "") -> Any:
     return _integer(knob, value, field)
 
 
-LARGEST_REPORTED = 2**53
-"""Beyond it JSON numbers lose digits."""
 _LONGEST_SCHEDULE = 64
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 

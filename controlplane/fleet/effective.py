@@ -1,7 +1,8 @@
 """A validator of effective configurations that salvages: what an agent reports is taken part by part.
 
 Guarantee: whatever an agent sends, or an older version has stored, what comes out is a valid `EffectiveConfig` of the
-contract's knobs alone, each of its knob's type, finite and bounded; every part that was left out is named.
+contract's knobs and of those that the node declares itself, each of its knob's type, finite and bounded; every part
+that was left out is named.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from controlplane.contract.bodies.nodes import MOST_ENTRIES, EffectiveConfig
+from controlplane.contract.declared_knobs import MOST_DECLARED, Declared, DeclaredKnob, is_name
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
 from controlplane.contract.reports.node_memory import NodeMemory
@@ -30,6 +32,8 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "costs": frozenset(change.value for change in ChangeClass),
 }
 """The parts that are mappings, each with the keys it may have."""
+_WITH_DECLARED = ("knobs", "sources")
+"""Those that may also name what the node declares."""
 _VALUES = {
     name: TypeAdapter[Any](get_args(EffectiveConfig.model_fields[name].annotation)[1])
     for name in _KEYS
@@ -60,12 +64,14 @@ def _whole(said: dict[str, Any]) -> EffectiveConfig | None:
     """What part by part would come to, many times faster; None where not every part is good."""
     try:
         found = EffectiveConfig.model_validate(said)
-        if any(found.knobs[name] != reported_knob(name, value) for name, value in found.knobs.items()):
+        if any(found.knobs[name] != _reported(name, value, found.declared) for name, value in found.knobs.items()):
             return None
     except (ValidationError, BadRequest):
         return None
-    known = all(said.get(name, {}).keys() <= keys for name, keys in _KEYS.items())
-    storable = all(text == _storable(text) for text in (*found.sources.values(), *found.formats))
+    known = all(said.get(name, {}).keys() <= _keys(name, found.declared) for name in _KEYS)
+    known = known and all(map(is_name, found.declared))
+    words = (word for knob in found.declared.values() for word in (knob.unit, knob.help))
+    storable = all(text == _storable(text) for text in (*found.sources.values(), *found.formats, *words))
     return found if known and storable else None
 
 
@@ -81,9 +87,10 @@ def _part_by_part(said: dict[str, Any]) -> tuple[EffectiveConfig | None, list[st
         return None, [f"revision: {_reason(error)}"]
     if not isinstance(said["knobs"], dict):
         return None, ["knobs: wants an object"]
+    parts["declared"] = declared = dict(_declared(said.get("declared", {}), problems))
     for name in _KEYS:
         if name in said:
-            parts[name] = dict(_entries(name, said[name], problems))
+            parts[name] = dict(_entries(name, said[name], declared, problems))
     if "formats" in said:
         parts["formats"] = list(_formats(said["formats"], problems))
     if said.get("memory") is not None:
@@ -102,7 +109,7 @@ def stored(node: str, said: Mapping[str, Any] | None) -> EffectiveConfig | None:
         return None
     try:
         found = EffectiveConfig.model_validate(said)
-        if all(found.knobs[name] == reported_knob(name, found.knobs[name]) for name in found.knobs):
+        if all(found.knobs[name] == _reported(name, found.knobs[name], found.declared) for name in found.knobs):
             return found
     except (ValidationError, BadRequest):
         pass  # Now part by part.
@@ -116,18 +123,47 @@ def _say_once(node: str, problems: str) -> None:
     logger.warning("node %s: stored parts of its effective configuration are left out: %s", node, problems)
 
 
-def _entries(part: str, said: Any, problems: list[str]) -> Iterator[tuple[str, Any]]:
+def _keys(part: str, declared: Declared) -> frozenset[str]:
+    return _KEYS[part] | declared.keys() if declared and part in _WITH_DECLARED else _KEYS[part]
+
+
+def _reported(name: str, value: Any, declared: Declared, *, prefix: str = "") -> Any:
+    """Raises `BadRequest` or `ValidationError`."""
+    return declared[name].reads(value) if name in declared else reported_knob(name, value, prefix=prefix)
+
+
+def _declared(said: Any, problems: list[str]) -> Iterator[tuple[str, DeclaredKnob]]:
+    if not isinstance(said, dict):
+        problems.append("declared: wants an object")
+        return
+    if len(said) > MOST_DECLARED:
+        problems.append(f"declared: at most {MOST_DECLARED}, got {len(said)}")
+    for name, knob in list(said.items())[:MOST_DECLARED]:
+        if not is_name(name):
+            problems.append(f"declared.{name[:64]}: no name for a declared knob")
+            continue
+        try:
+            found = DeclaredKnob.model_validate(knob)
+        except ValidationError as error:
+            problems.append(f"declared.{name}: {_reason(error)}")
+        else:
+            yield name, found.model_copy(update={"unit": _storable(found.unit), "help": _storable(found.help)})
+
+
+def _entries(part: str, said: Any, declared: Declared, problems: list[str]) -> Iterator[tuple[str, Any]]:
     if not isinstance(said, dict):
         problems.append(f"{part}: wants an object")
         return
     for key, value in said.items():
         field = f"{part}.{key[:64]}"
-        if key not in _KEYS[part]:
-            problems.append(f"{field}: not one of {', '.join(sorted(_KEYS[part]))}")
+        if key not in (keys := _keys(part, declared)):
+            problems.append(f"{field}: not one of {', '.join(sorted(keys))}")
             continue
         try:
             good = (
-                reported_knob(key, value, prefix="knobs.") if part == "knobs" else _VALUES[part].validate_python(value)
+                _reported(key, value, declared, prefix="knobs.")
+                if part == "knobs"
+                else _VALUES[part].validate_python(value)
             )
         except BadRequest as error:
             problems.append(error.message)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
+from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import KNOBS, canonical_json, difference
 
 
@@ -122,7 +123,8 @@ def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
     """True when the node should run something and is known to run something else."""
     if desired is None or effective is None:
         return False
-    return bool(differing_knobs(desired.knobs.knobs(), effective.knobs))
+    wanted = desired.knobs.knobs()
+    return bool(differing_knobs(started_as(effective.declared, wanted), effective.knobs))
 
 
 def must_offer(wish: Wish | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
@@ -152,8 +154,13 @@ def adoptable(role: NodeRole, pool_revision: int | None, effective: EffectiveCon
 
 
 def known(effective: EffectiveConfig) -> dict[str, Any]:
-    """The reported knobs that the contract knows; an engine may report others."""
-    return {name: value for name, value in effective.knobs.items() if name in KNOBS}
+    """The reported knobs that the contract knows, and those of the node's own that are not as at the start."""
+    own = {name: knob.start for name, knob in effective.declared.items()}
+    return {
+        name: value
+        for name, value in effective.knobs.items()
+        if name in KNOBS or (name in own and canonical_json(value) != canonical_json(own[name]))
+    }
 
 
 def began_earlier(uid: str, held_uid: str | None) -> bool:

@@ -35,9 +35,9 @@ def refresh_those(session: Session, those: ColumnElement[bool], now: datetime) -
     wishes = Wishes(session)
     begins: list[str] = []
     ends: list[str] = []
-    for node, pool, role, override, cache_reset, since, revision, knobs in session.execute(query):
+    for node, pool, role, override, cache_reset, since, *told in session.execute(query):
         mark = wishes.mark(NodeRole(role), pool, override, cache_reset)
-        drifts = mark is not None and machine.drifts(wishes.of_mark(mark).revision, running(revision, knobs))
+        drifts = mark is not None and machine.drifts(wishes.of_mark(mark).revision, running(*told))
         if drifts and since is None:
             begins.append(node)
         elif not drifts and since is not None:

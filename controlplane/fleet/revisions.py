@@ -7,9 +7,11 @@ from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.declared_knobs import DeclaredBySome, parse_declared
 from controlplane.contract.errors import NotFound
-from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
+from controlplane.contract.knobs import EngineConfig, config_hash
 from controlplane.db.rows import newest
+from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.fleet.tables import RevisionRow
 from controlplane.fleet.view import revision_view
 
@@ -27,13 +29,17 @@ def revisions(session: Session, *, before_number: int | None, limit: int) -> lis
     return [revision_view(row) for row in session.exec(newest(RevisionRow, before_number, limit))]
 
 
-def find_or_create(session: Session, wanted: RevisionCreate, *, actor: str, now: datetime) -> tuple[Revision, bool]:
-    """The revision with these knobs, and whether it is new.
+def find_or_create(
+    session: Session, wanted: RevisionCreate, *, actor: str, now: datetime, declared: DeclaredBySome | None = None
+) -> tuple[Revision, bool]:
+    """The revision with these knobs, and whether it is new. `declared`: by whom it may run; None: by any node.
 
     Raises `UnknownKnob` or `KnobOutOfRange` (the field is "knobs.NAME"), `NotFound` for an unknown `base`.
     """
     base = None if wanted.base is None else revision(session, wanted.base, field="base").knobs
-    config = parse_config(wanted.knobs, base=base, prefix="knobs.")
+    if declared is None:
+        declared = declared_for(session, wanted.knobs)
+    config = parse_declared(wanted.knobs, declared, base=base, prefix="knobs.")
     return keep(session, config, note=wanted.note, actor=actor, now=now)
 
 

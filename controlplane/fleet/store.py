@@ -16,8 +16,10 @@ from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.changes.label_selector import Selector
+from controlplane.contract.declared_knobs import DeclaredBySome, by_some
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.fleet import machine, node_drift, revisions
+from controlplane.fleet.declared_by_nodes import declared_by_nodes
 from controlplane.fleet.node_drift import MOST_NAMED
 from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.selected_nodes import conditions
@@ -109,9 +111,11 @@ def wish_of(session: Session, row: NodeRow) -> machine.Wish | None:
 # -- changing what should run ------------------------------------------------------------------------------------------
 
 
-def create_revision(session: Session, wanted: RevisionCreate, actor: str, now: datetime) -> Revision:
+def create_revision(
+    session: Session, wanted: RevisionCreate, actor: str, now: datetime, declared: DeclaredBySome | None = None
+) -> Revision:
     """The revision with these knobs; an equal one is returned as it is."""
-    return revisions.find_or_create(session, wanted, actor=actor, now=now)[0]
+    return revisions.find_or_create(session, wanted, actor=actor, now=now, declared=declared)[0]
 
 
 def set_pool_revision(session: Session, pool: str, number: int, now: datetime) -> None:
@@ -155,10 +159,12 @@ def ask_cache_reset(session: Session, name: str) -> NodeView:
 
 
 def set_trial_config(session: Session, name: str, wanted: TrialConfig, *, actor: str, now: datetime) -> NodeView:
-    """Give a trial node a configuration of its own. Raises `Conflict` for a serving node: rollouts change those."""
+    """Give a trial node a configuration of its own, of the contract's knobs and those that it declares.
+
+    Raises `Conflict` for a serving node: rollouts change those."""
     _trial_row(session, name)
     creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {name}")
-    number = create_revision(session, creation, actor, now).number
+    number = create_revision(session, creation, actor, now, declared_by_nodes(session, node=name)).number
     set_override(session, [name], number, now)
     message = f"trial node {name} is given revision {number}"
     ledger.append(session, now, actor, "node.trial_config", f"node/{name}", message, revision=number)
@@ -189,7 +195,7 @@ def adopt(session: Session, row: NodeRow, now: datetime, wishes: Wishes) -> None
     if pool.revision is not None:
         return
     wanted = RevisionCreate(knobs=machine.known(effective), note=f"adopted from node {row.node}")
-    made = create_revision(session, wanted, ledger.SERVICE, now)
+    made = create_revision(session, wanted, ledger.SERVICE, now, by_some([effective.declared]))
     pool.revision = made.number
     session.add(pool)
     session.flush()

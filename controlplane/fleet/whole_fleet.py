@@ -39,11 +39,11 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     for row in session.exec(query):
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
-        unaccounted, last_seen, revision_text, knobs_text, labels = row[len(named) + len(told) :]
+        unaccounted, last_seen, *runs_texts, labels = row[len(named) + len(told) :]
         mark = wishes.mark(NodeRole(role), of_pool, override, cache_reset)
         if mark is not None and mark not in hashes:
             hashes[mark] = machine.remote_hash(wishes.of_mark(mark))
-        revision, config_hash = runs(revision_text, knobs_text)
+        revision, config_hash = runs(*runs_texts)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
             status == ConfigStatus.FAILED.value and acknowledged == (hashes[mark] if mark else ""),
@@ -56,9 +56,9 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
 
 
 @lru_cache(maxsize=MOST_READ)
-def runs(revision: str | None, knobs: str | None) -> tuple[int | None, str]:
+def runs(revision: str | None, knobs: str | None, declared: str | None = None) -> tuple[int | None, str]:
     """Revision and hash of the knobs in a stored effective configuration, of which `RUNS` are given."""
-    found = running(revision, knobs)
+    found = running(revision, knobs, declared)
     if found is None:
         return None, ""
-    return found.revision, hashlib.sha256(canonical_json(machine.known(found)).encode()).hexdigest()[:DIGITS]
+    return found.revision, hashlib.sha256(canonical_json(found.knobs).encode()).hexdigest()[:DIGITS]

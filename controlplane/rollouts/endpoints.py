@@ -15,13 +15,14 @@ from controlplane.contract.bodies import slo
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutForecast, RolloutPhase, RolloutProposal
+from controlplane.contract.declared_knobs import parse_declared
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound, PreconditionFailed
-from controlplane.contract.knobs import parse_config
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import revisions
+from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.fleet.opamp.hub import FleetParts
 from controlplane.rollouts import steering, store
 from controlplane.rollouts.approval import hand_of
@@ -229,7 +230,8 @@ def _made(session: Session, wanted: RolloutProposal, actor: str, now: datetime) 
     if not wanted.knobs:
         return wanted.of(wanted.revision)
     base = known_revision(session, wanted.revision).knobs
-    config = parse_config(wanted.knobs, base=base, prefix="knobs.")
+    declared = declared_for(session, wanted.knobs, pool=wanted.pool)
+    config = parse_declared(wanted.knobs, declared, base=base, prefix="knobs.")
     revision, _ = revisions.keep(session, config, note=wanted.reason, actor=actor, now=now)
     return wanted.of(revision.number)
 

@@ -9,6 +9,7 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.label_selector import parsed
+from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import difference
 from controlplane.rollouts.decision import NodeFact
 from controlplane.rollouts.stages import NO_GROUP
@@ -28,7 +29,8 @@ def runs(view: NodeView, revision: Revision | None) -> bool:
     unassigned = view.effective.revision == UNASSIGNED
     if not unassigned and view.effective.revision != revision.number:
         return False
-    return not difference(revision.knobs.knobs(), view.effective.knobs, unreported=unassigned)
+    wanted = started_as(view.effective.declared, revision.knobs.knobs())
+    return not difference(wanted, view.effective.knobs, unreported=unassigned)
 
 
 def node_fact(view: NodeView, new: Revision, previous: Revision | None, lost_s: float = 0.0) -> NodeFact:

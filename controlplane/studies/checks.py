@@ -4,12 +4,19 @@ from collections.abc import Sequence
 
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.declared_knobs import DeclaredBySome
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.study_checks import check_spec
 
 
-def check_study(spec: StudyCreate, nodes: Sequence[NodeView]) -> None:
-    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `nodes`: those of the pool."""
-    check_spec(spec)
+def knobs_named(spec: StudyCreate) -> set[str]:
+    """All knobs that a study names: those that are not the contract's, nodes have to declare."""
+    return {*spec.space, *(name for knobs in spec.suggested for name in knobs)}
+
+
+def check_study(spec: StudyCreate, nodes: Sequence[NodeView], declared: DeclaredBySome) -> None:
+    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `nodes`: those of the pool;
+    `declared`: by whatever nodes there are, since the trial node may be of any pool."""
+    check_spec(spec, declared)
     if not any(node.role is NodeRole.SERVING for node in nodes):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")

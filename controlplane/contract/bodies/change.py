@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import KNOBS, ChangeClass, difference, largest
 
 _HARDER = {ChangeClass.LIVE: 0, ChangeClass.SWAP: 1, ChangeClass.RESTART: 2}
@@ -21,20 +22,27 @@ LIVE_CHANGE_S = 30.0
 
 
 def class_of(name: str, backend: str, effective: EffectiveConfig | None = None) -> ChangeClass:
-    """A knob's class on this node; the contract's for its backend where the node does not say."""
+    """A knob's class on this node; the contract's for its backend where the node does not say. One that it does not
+    declare is a restart at least: somebody has to declare it first."""
     if effective is not None and name in effective.change_classes:
         return effective.change_classes[name]
-    knob = KNOBS[name]
+    if effective is not None and name in effective.declared:
+        return effective.declared[name].change_class
+    knob = KNOBS.get(name)
+    if knob is None:
+        return ChangeClass.RESTART
     return knob.vllm if backend == "vllm" else knob.embedded
 
 
 def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, Any]) -> ChangeClass | None:
     """The hardest class among the knobs that have to change for `wanted`; None when none has to.
 
-    A live knob above the node's `live_limits` needs a restart. A knob that the node does not report counts as equal.
+    A live knob above the node's `live_limits` needs a restart. A knob that the node does not report counts as equal;
+    one that it declares and `wanted` does not name is wanted as it was at the start.
     """
     found: ChangeClass | None = None
-    known = {name: value for name, value in wanted.items() if name in KNOBS}
+    known = {name: value for name, value in wanted.items() if name in KNOBS or name in effective.declared}
+    known = started_as(effective.declared, known)
     for name, (value, _) in difference(known, effective.knobs).items():
         needed = class_of(name, backend, effective)
         limit = effective.live_limits.get(name)
@@ -43,6 +51,13 @@ def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, 
         if found is None or _HARDER[needed] > _HARDER[found]:
             found = needed
     return found
+
+
+def restarting(effective: EffectiveConfig, wanted: Mapping[str, Any]) -> list[str]:
+    """The declared knobs that differ from what runs and want another process: nobody knows what memory they take."""
+    differing = difference(started_as(effective.declared, wanted), effective.knobs)
+    own = effective.declared
+    return [name for name in differing if name in own and own[name].change_class is not ChangeClass.LIVE]
 
 
 def expected_s(effective: EffectiveConfig, needed: ChangeClass | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from controlplane.contract.declared_knobs import NAME_PATTERN, SCALAR_SCHEMA
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
 from controlplane.contract.metrics import E2E, ITL, METRICS, TPOT, TTFT, MetricKind
 
@@ -35,7 +36,7 @@ LEVELS_BY_HISTOGRAM: dict[str, Any] = {
         "uniqueItems": True,
     },
 }
-NAMES: dict[str, Any] = {"propertyNames": {"enum": list(KNOBS)}}
+NAMES: dict[str, Any] = {"propertyNames": {"pattern": NAME_PATTERN}}
 
 
 def _value(knob: Knob) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def _value(knob: Knob) -> dict[str, Any]:
 
 VALUES: dict[str, Any] = {
     "properties": {name: _value(knob) for name, knob in KNOBS.items()},
-    "additionalProperties": False,
+    "propertyNames": {"pattern": NAME_PATTERN},
+    "additionalProperties": SCALAR_SCHEMA,
 }
 """Beside `"type": "object"`."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import VALUES
+from controlplane.contract.declared_knobs import MOST_DECLARED, DeclaredKnob
 from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
 from controlplane.contract.reports.node_memory import NodeMemory
 
@@ -94,6 +95,11 @@ class EffectiveConfig(BaseModel):
     costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
     memory: NodeMemory | None = Field(
         default=None, description="what its memory holds and how much there is; null: not told"
+    )
+    declared: dict[Named, DeclaredKnob] = Field(
+        default={},
+        max_length=MOST_DECLARED,
+        description="knobs that this node has beside the contract's own: range, class, and what each does",
     )
     cache_reset: Limit | None = Field(
         default=None,

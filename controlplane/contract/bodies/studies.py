@@ -59,8 +59,12 @@ class KnobRange(BaseModel):
 
     model_config = ConfigDict(json_schema_extra=_ONE_FORM)
 
-    minimum: int | None = Field(default=None, description="the smallest value, with `maximum`")
-    maximum: int | None = Field(default=None, description="the largest value, with `minimum`")
+    minimum: int | float | None = Field(
+        default=None, allow_inf_nan=False, description="the smallest value, with `maximum`"
+    )
+    maximum: int | float | None = Field(
+        default=None, allow_inf_nan=False, description="the largest value, with `minimum`"
+    )
     log: bool = Field(default=False, description="search on a logarithmic scale")
     choices: list[Any] | None = Field(default=None, description="the values themselves, instead of bounds")
 

@@ -5,6 +5,7 @@ Pure: who asks for a study and the service that queues it check it by the same c
 
 import json
 import math
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,14 +14,16 @@ from controlplane.contract.bodies.knob_schema import MAX_LOAD, OBJECTIVES, OF_LI
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
+from controlplane.contract.declared_knobs import DeclaredBySome, parse_declared, parse_named
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
 from controlplane.contract.metrics import ITL
 from controlplane.contract.planning.replayed_traffic_name import profile_of
 
 
-def check_spec(spec: StudyCreate) -> None:
-    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field."""
+def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({})) -> None:
+    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `declared`: knobs that nodes
+    declare, which may be searched and suggested as the contract's own."""
     check_finite(spec, "")
     profile_of(spec.workload)
     check_replayed(spec.objective, "objective", OBJECTIVES)
@@ -34,10 +37,9 @@ def check_spec(spec: StudyCreate) -> None:
         )
     check_requests(spec)
     for place, knobs in enumerate(spec.suggested):
-        for name, value in knobs.items():
-            parse_knob(name, value, prefix=f"suggested[{place}].")
+        parse_declared(knobs, declared, prefix=f"suggested[{place}].")
     for name, wanted in spec.space.items():
-        check_range(name, wanted)
+        check_range(name, wanted, declared)
     check_rollout(spec)
 
 
@@ -94,27 +96,37 @@ def check_replayed(short: str, field: str, known: tuple[str, ...] = REPLAYED) ->
         )
 
 
-def check_range(name: str, wanted: KnobRange) -> None:
+def check_range(name: str, wanted: KnobRange, declared: DeclaredBySome = MappingProxyType({})) -> None:
     """Every value the range can give must be one that the knob can take."""
     field = f"space.{name}"
+
+    def check(value: Any) -> None:
+        if name in KNOBS:
+            parse_knob(name, value, prefix="space.")
+        else:
+            parse_named(name, value, declared, prefix="space.")
+
     if wanted.choices is not None:
         if not wanted.choices:
             raise KnobOutOfRange(f"{field}.choices: at least one choice is needed", field=f"{field}.choices")
         for choice in wanted.choices:
-            parse_knob(name, choice, prefix="space.")
+            check(choice)
         return
     assert wanted.minimum is not None and wanted.maximum is not None  # KnobRange has one of the two forms.
     if name in KNOBS and KNOBS[name].choices:
         names = ", ".join(KNOBS[name].choices)
         raise KnobOutOfRange(f"{field}: wants choices out of {names}, not a minimum and a maximum", field=field)
-    parse_knob(name, wanted.minimum, prefix="space.")
-    parse_knob(name, wanted.maximum, prefix="space.")
+    check(wanted.minimum)
+    check(wanted.maximum)
+    if any(knob.values is not None for knob in declared.get(name, ())):
+        raise KnobOutOfRange(f"{field}: it takes single values: give choices, not bounds", field=field)
     if wanted.minimum > wanted.maximum:
         raise KnobOutOfRange(
             f"{field}.minimum: {wanted.minimum} is above the maximum {wanted.maximum}", field=f"{field}.minimum"
         )
-    if wanted.log and wanted.minimum < 1:
-        raise KnobOutOfRange(f"{field}.minimum: a logarithmic range starts at 1 or above", field=f"{field}.minimum")
+    if wanted.log and wanted.minimum < 1 and (name in KNOBS or wanted.minimum <= 0):
+        least = "at 1 or above" if name in KNOBS else "above 0"
+        raise KnobOutOfRange(f"{field}.minimum: a logarithmic range starts {least}", field=f"{field}.minimum")
 
 
 def check_rollout(spec: StudyCreate) -> None:

@@ -1,17 +1,19 @@
 """What speaks against a configuration on nodes (pure), from what each says of itself.
 
 Guarantees: nothing is supposed of a node that it has not told. A finding refuses only where the node itself would:
-above its `limits`, in a format it has no weights in, beyond the memory it tells of, or outside the contract's bounds.
+above its `limits`, in a format it has no weights in, beyond the memory it tells of, outside the contract's bounds, or
+of a knob that it does not declare.
 What it has not told, what a change costs, and all about a node that is away is told, and refuses nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.contract.bodies.change import class_of, needed_class
+from controlplane.contract.bodies.change import class_of, needed_class, restarting
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.changes.findings import Finding
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.declared_knobs import started_as
+from controlplane.contract.errors import BadRequest, KnobOutOfRange
 from controlplane.contract.knobs import (
     KNOBS,
     MAX_NUM_SEQS,
@@ -30,8 +32,9 @@ MEMORY = "effective.memory"
 def findings(knobs: Mapping[str, Any], nodes: Sequence[NodeView]) -> list[Finding]:
     """Of a configuration (JSON values by knob) on these nodes; those that refuse come first, how much memory it takes
     where it fits comes last."""
-    found = list(_of_contract(knobs))
-    known = {name: value for name, value in knobs.items() if name in KNOBS}
+    unknown = _unknown(knobs, nodes)
+    found = [*_of_contract(knobs), *unknown]
+    known = {name: value for name, value in knobs.items() if f"knobs.{name}" not in {one.field for one in unknown}}
     for node in nodes:
         found += _of_node(known, node)
     return sorted(found, key=lambda one: (not one.refuses, one.field == MEMORY))
@@ -39,12 +42,20 @@ def findings(knobs: Mapping[str, Any], nodes: Sequence[NodeView]) -> list[Findin
 
 def _of_contract(knobs: Mapping[str, Any]) -> Iterator[Finding]:
     """A revision may be older than the bounds of today."""
-    for name, value in knobs.items():
+    for name in (name for name in knobs if name in KNOBS):
         try:
-            parse_knob(name, value, prefix="knobs.")
+            parse_knob(name, knobs[name], prefix="knobs.")
         except BadRequest as error:
             said = error.message.removeprefix(f"knobs.{name}: ")
             yield Finding(node="", field=f"knobs.{name}", refuses=True, problem=said, mend="make another revision")
+
+
+def _unknown(knobs: Mapping[str, Any], nodes: Sequence[NodeView]) -> list[Finding]:
+    """Of knobs that are not the contract's, those that none of the nodes that have told declares: said once."""
+    told = [node.effective.declared for node in nodes if node.effective is not None]
+    missing = [name for name in knobs if name not in KNOBS and told and not any(name in one for one in told)]
+    problem, mend = "none of the nodes declares such a knob", "declare it in their node files, or leave it out"
+    return [Finding(node="", field=f"knobs.{name}", refuses=True, problem=problem, mend=mend) for name in missing]
 
 
 def _of_node(knobs: Mapping[str, Any], node: NodeView) -> Iterator[Finding]:
@@ -54,8 +65,13 @@ def _of_node(knobs: Mapping[str, Any], node: NodeView) -> Iterator[Finding]:
         return
     if not node.connected:
         yield _told(node, "connected", "it is away; it is held against what it said last, and given it on coming back")
+    knobs = started_as(runs.declared, knobs)
     for name, (value, _) in difference(knobs, runs.knobs, unreported=True).items():
-        if name == QUANTIZATION:
+        if name not in KNOBS:
+            yield from _of_declared(node, runs, name, value)
+            if name not in runs.declared:
+                continue
+        elif name == QUANTIZATION:
             yield from _of_format(node, runs, value)
         else:
             yield from _of_limits(node, runs, name, value)
@@ -73,6 +89,20 @@ def _of_format(node: NodeView, runs: EffectiveConfig, value: Any) -> Iterator[Fi
         yield Finding(node=node.node, field=f"knobs.{QUANTIZATION}", refuses=node.connected, problem=problem, mend=mend)
 
 
+def _of_declared(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> Iterator[Finding]:
+    field = f"knobs.{name}"
+    if name not in runs.declared:
+        problem = f"it declares no knob {name}"
+        mend = f"declare it in its node file, [knobs.{name}], or leave it out of the revision"
+        yield Finding(node=node.node, field=field, refuses=node.connected, problem=problem, mend=mend)
+        return
+    try:
+        runs.declared[name].parse(value, field)
+    except KnobOutOfRange as error:
+        problem, mend = error.message.removeprefix(f"{field}: "), "choose another, or declare a wider range"
+        yield Finding(node=node.node, field=field, refuses=node.connected, problem=problem, mend=mend)
+
+
 def _of_limits(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> Iterator[Finding]:
     wanted, most, live = largest(value), runs.limits.get(name), runs.live_limits.get(name)
     if most is not None and wanted > most:
@@ -86,6 +116,11 @@ def _of_limits(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> 
 def _of_memory(node: NodeView, runs: EffectiveConfig, knobs: Mapping[str, Any]) -> Iterator[Finding]:
     """By the node's own figures; the engine refuses by the same estimate."""
     memory = runs.memory
+    restarts = restarting(runs, knobs)
+    if restarts:
+        problem = f"what {', '.join(restarts)} changes in its memory is not known, so whether this fits is not either"
+        yield _told(node, MEMORY, problem)
+        return
     if memory is None:
         yield _told(node, MEMORY, "it does not tell its memory, so whether this fits there is not known")
         return

@@ -10,7 +10,8 @@ from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.bodies.contract_options import ContractOptions, Form
 from controlplane.terminal.service_connection import fail
 
-_BOUNDS = re.compile(r"(\d{1,9})\.\.(\d{1,9})(:log)?")
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_BOUNDS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(:log)?")
 _BETWEEN = re.compile(r",(?=\w+=)")
 
 
@@ -23,7 +24,7 @@ def space_of(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         if not equals or not knob or not values:
             fail(f"--space: wants knob=LOW..HIGH, knob=LOW..HIGH:log or knob=VALUE,VALUE, got {text!r}")
         if bounds := _BOUNDS.fullmatch(values):
-            found[knob] = {"minimum": int(bounds[1]), "maximum": int(bounds[2]), "log": bool(bounds[3])}
+            found[knob] = {"minimum": _value(bounds[1]), "maximum": _value(bounds[2]), "log": bool(bounds[3])}
         elif values.startswith("["):
             found[knob] = {"choices": _listed(values)}
         else:

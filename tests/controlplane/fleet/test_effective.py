@@ -14,8 +14,8 @@ from controlplane.fleet import effective
 
 GOOD: dict[str, Any] = {
     "revision": 3,
-    "knobs": {"max_num_seqs": 8, "num_speculative_tokens": [[4, 2], [16, 1]], "quantization": "int8"},
-    "sources": {"max_num_seqs": "GET /config"},
+    "knobs": {"max_num_seqs": 8, "num_speculative_tokens": [[4, 2], [16, 1]], "quantization": "int8", "block_size": 32},
+    "sources": {"max_num_seqs": "GET /config", "block_size": "argument"},
     "change_classes": {"quantization": "swap"},
     "live_limits": {"max_num_seqs": 64},
     "limits": {"max_num_seqs": 128},
@@ -37,6 +37,10 @@ GOOD: dict[str, Any] = {
         "logits_bytes_per_token": None,
         "runtime_bytes": 2**28,
         "swap_holds_both": True,
+    },
+    "declared": {
+        "block_size": {"change_class": "restart", "start": 16, "values": [16, 32], "minimum": None, "maximum": None}
+        | {"log": False, "unit": "tokens", "help": "Of the KV cache."}
     },
     "cache_reset": 2,
 }
@@ -177,3 +181,26 @@ def test_what_is_good_as_a_whole_comes_to_the_same_part_by_part(parts: dict[str,
 def test_a_zero_byte_which_no_database_keeps_is_taken_out() -> None:
     found, problems = effective.read(body(sources={"max_num_seqs": "a\x00b"}))
     assert problems == [] and found is not None and found.sources == {"max_num_seqs": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ([], "declared: wants an object"),
+        ({"max_num_seqs": GOOD["declared"]["block_size"]}, "declared.max_num_seqs: no name for a declared knob"),
+        ({"Block size": GOOD["declared"]["block_size"]}, "declared.Block size: no name"),
+        ({"block_size": {"change_class": "restart", "start": 16}}, "declared.block_size: value error, give either"),
+        ({"block_size": {**GOOD["declared"]["block_size"], "start": "<script>"}}, "declared.block_size: start"),
+    ],
+)
+def test_a_knob_that_is_not_well_declared_is_none(declared: Any, why: str) -> None:
+    found, problems = effective.read(body(declared=declared))
+    assert found is not None and found.declared == {}
+    assert "block_size" not in found.knobs and found.knobs["max_num_seqs"] == 8
+    assert problems[0].startswith(why) and any("knobs.block_size" in one for one in problems)
+
+
+def test_a_value_of_a_declared_knob_is_a_scalar() -> None:
+    found, problems = effective.read(body(knobs={**GOOD["knobs"], "block_size": [16]}))
+    assert found is not None and "block_size" not in found.knobs
+    assert len(problems) == 1

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.changes.findings import Finding
+from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
 from controlplane.rollouts.validation.node_findings import MEMORY, findings
 from tests.controlplane.contract.planning.test_memory_estimate import MIB, TOLD
@@ -139,3 +140,43 @@ def test_refused_is_exactly_what_the_node_would_refuse(wanted: int, limit: int, 
     assert bool(refusing(found)) is (beyond and connected)
     assert [one.refuses for one in found] == sorted((one.refuses for one in found), reverse=True)
     assert all(one.field.removeprefix("knobs.") in {*KNOBS, "effective.costs", "connected", MEMORY} for one in found)
+
+
+BLOCKS = DeclaredKnob(change_class=ChangeClass.RESTART, start=16, values=(16, 32))
+
+
+@pytest.mark.parametrize(
+    ("effective", "wanted", "refused"),
+    [
+        ({}, 32, ["knobs.block_size: none of the nodes declares such a knob; declare it in their node files"]),
+        ({"declared": {"block_size": BLOCKS}, "knobs": {**RUNS, "block_size": 16}}, 32, []),
+        (
+            {"declared": {"block_size": BLOCKS}, "knobs": {**RUNS, "block_size": 16}},
+            24,
+            ["24 is not one of 16, 32; choose another, or declare a wider range"],
+        ),
+    ],
+)
+def test_a_declared_knob_is_for_the_nodes_that_declare_it(effective: Any, wanted: int, refused: list[str]) -> None:
+    found = refusing(findings({**RUNS, "block_size": wanted}, [node(**effective)]))
+    assert len(found) == len(refused)
+    assert all(said in sentence for said, sentence in zip(refused, found, strict=True))
+
+
+def test_a_restart_for_a_declared_knob_is_told_with_its_price_and_that_its_memory_is_not_known() -> None:
+    cost = ChangeCost(count=2, last_s=90.0, mean_s=95.0, unavailable_s=80.0)
+    runs = {**RUNS, "block_size": 32}
+    one = node(declared={"block_size": BLOCKS}, knobs=runs, costs={ChangeClass.RESTART: cost}, memory=HOLDS)
+    told = [finding.sentence for finding in findings(RUNS, [one])]  # It goes back to its start.
+    assert any("restart" in sentence for sentence in told)
+    assert any("what block_size changes in its memory is not known" in sentence for sentence in told)
+    assert findings(runs, [one]) == []
+
+
+def test_a_node_that_does_not_declare_what_others_do_is_named() -> None:
+    own = node("own", declared={"block_size": BLOCKS}, knobs={**RUNS, "block_size": 32})
+    (sentence,) = refusing(findings({**RUNS, "block_size": 32}, [own, node("plain")]))
+    assert sentence == (
+        "plain: knobs.block_size: it declares no knob block_size; declare it in its node file, [knobs.block_size], "
+        "or leave it out of the revision"
+    )
