@@ -1,7 +1,8 @@
 """The limits the agent wants, and what becomes of them.
 
-knobs.json: {"revision": n, "knobs": {name: value, ...}, "asked": t}, any of the live knobs; replaced atomically by the
-agent. `asked` may be left out: Unix seconds at which the agent received the wish.
+knobs.json: {"revision": n, "knobs": {name: value, ...}, "more": {name: value, ...}, "asked": t}, any of the live knobs;
+replaced atomically by the agent. `more` may be left out: further ones, which not every release of this plugin moves
+(`further_levers.py`). `asked` may be left out: Unix seconds at which the agent received the wish.
 
 Guarantee: a file that cannot be read, or holds a value that is no valid limit, changes nothing: the last good limits
 stay, and the error is told in effective.json. A value above the capacity that vLLM was started with, or below what is
@@ -21,6 +22,10 @@ PREFILL_CHUNK_SIZE = "prefill_chunk_size"
 MAX_NUM_SEQS = "max_num_seqs"
 NUM_SPECULATIVE_TOKENS = "num_speculative_tokens"
 LIVE = (MAX_NUM_BATCHED_TOKENS, PREFILL_CHUNK_SIZE, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS)
+WATERMARK = "watermark"
+PREFILL_SCHEDULE_INTERVAL = "prefill_schedule_interval"
+MORE: "dict[str, tuple[float, float]]" = {WATERMARK: (0.0, 1.0), PREFILL_SCHEDULE_INTERVAL: (1, 2**16)}
+"""Further live knobs: the least value, and the one that none reaches; whole numbers where the least is one."""
 LARGEST_FILE_BYTES = 64 * 1024
 _LEAST = {MAX_NUM_BATCHED_TOKENS: 1, PREFILL_CHUNK_SIZE: 0, MAX_NUM_SEQS: 1, NUM_SPECULATIVE_TOKENS: 0}
 _LONGEST_ERROR = 300
@@ -61,6 +66,7 @@ class Wanted:
     knobs: dict[str, int | Schedule]
     clamped: dict[str, Any] = field(default_factory=dict)
     asked: float | None = None
+    more: dict[str, float] = field(default_factory=dict)
 
 
 def read_knob_file(path: Path) -> bytes:
@@ -96,7 +102,7 @@ def parse(content: bytes, capacity: Capacity, floor: Floor = Floor()) -> Wanted:
         knobs[name] = value = _clamp(name, _check(name, asked), capacity, floor)
         if value != asked:
             clamped[name] = asked
-    return Wanted(revision, knobs, clamped, _check_asked(body.get("asked")))
+    return Wanted(revision, knobs, clamped, _check_asked(body.get("asked")), _check_more(body.get("more", {})))
 
 
 def draft_lookup(value: int | Schedule, max_num_seqs: int) -> list[int]:
@@ -121,6 +127,20 @@ def schedule_of(lookup: list[int]) -> int | Schedule:
         else:
             steps.append([size, tokens])
     return steps[0][1] if len(steps) == 1 else steps
+
+
+def _check_more(more: Any) -> dict[str, float]:
+    if not isinstance(more, dict):
+        raise BadKnobFile("more: wants an object")
+    for name, value in more.items():
+        if name not in MORE:
+            raise BadKnobFile(f"{name}: no live knob; further ones are {', '.join(MORE)}")
+        least, below = MORE[name]
+        wrong = isinstance(value, bool) or not isinstance(value, int if isinstance(least, int) else int | float)
+        if wrong or not least <= value < below:
+            kind = "whole number" if isinstance(least, int) else "number"
+            raise BadKnobFile(f"{name}: wants a {kind} from {least} to below {below:g}, got {value!r}")
+    return more
 
 
 def _check_asked(asked: Any) -> float | None:

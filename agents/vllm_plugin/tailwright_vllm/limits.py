@@ -10,6 +10,8 @@ effective.json, what the scheduler runs, each value read back from it:
   asked             that of the newest knobs.json, the time the agent received the wish
   steps_waited      steps that began in [asked, first step with the new limits), of the last STARTS_KEPT ones; null
                     without `asked`
+  more              further live knobs (`further_levers.py`), each {"runs", "started", "why_not"}
+  arguments         what vLLM's configuration has of the arguments that the agent asks for (`started_arguments.py`)
   memory            what vLLM's memory holds (`engine_memory.py`), empty where that is not known
   history           [[since, revision], ...], the last revisions, oldest first
   step, time        steps so far, and when this was told (after the newest knobs.json was looked at)
@@ -32,10 +34,12 @@ from typing import Any
 
 from tailwright_vllm import __version__
 from tailwright_vllm.folder import EFFECTIVE, KNOBS, write_atomically
+from tailwright_vllm.further_levers import Interval, further_levers
 from tailwright_vllm.installation import vllm_version
 from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
 from tailwright_vllm.memory.engine_memory import memory
+from tailwright_vllm.started_arguments import started_arguments
 from tailwright_vllm.surprises import described, log, surprises
 from tailwright_vllm.weight_format import weight_format
 
@@ -60,6 +64,10 @@ class Limits:
         self.capacity = capacity_of(scheduler)
         self.floor = floor_of(scheduler, self.capacity)
         self._levers = {lever.name: lever for lever in levers_of(scheduler, self.capacity)}
+        self.interval = Interval()
+        self._further = {lever.name: lever for lever in further_levers(scheduler, self.interval)}
+        self._further_started = {name: lever.read() for name, lever in self._further.items()}
+        self._arguments = started_arguments(scheduler)
         self._before_step = [lever.before_step for lever in self._levers.values() if lever.before_step is not None]
         model = getattr(getattr(scheduler, "vllm_config", None), "model_config", None)
         self._quantization = weight_format(model)
@@ -124,8 +132,8 @@ class Limits:
 
     def _apply(self, wanted: Wanted) -> None:
         self._error = ""
-        for name, value in wanted.knobs.items():
-            lever = self._levers[name]
+        for name, value in (*wanted.knobs.items(), *wanted.more.items()):
+            lever = self._levers.get(name) or self._further[name]
             if lever.why_not:
                 continue
             try:
@@ -154,6 +162,11 @@ class Limits:
             "capacity": vars(self.capacity),
             "floor": vars(self.floor),
             "clamped": self._wanted.clamped,
+            "more": {
+                name: {"runs": lever.read(), "started": self._further_started[name], "why_not": lever.why_not}
+                for name, lever in self._further.items()
+            },
+            "arguments": self._arguments,
             "error": self._error,
             "asked": self._wanted.asked,
             "steps_waited": self._steps_waited,

@@ -7,6 +7,7 @@ vLLM's `schedule()` reads anew in each step (`levers.py`):
   prefill_chunk_size       scheduler_config.long_prefill_token_threshold
   max_num_seqs             max_num_active_reqs, within the started max_num_seqs
   num_speculative_tokens   dynamic_sd_lookup (draft length by batch size), within the started length
+  watermark, prefill_schedule_interval   see `further_levers.py`
 
 It also counts what bound each step (`step_watch.py`).
 
@@ -64,6 +65,8 @@ class _Live:
                 limits.begin_step()
             except Exception as error:  # noqa: BLE001 - vLLM goes on whatever is wrong with the plugin.
                 surprises.note("step", "the knob file could not be looked at before a step", error)
+            if limits.interval.holds_back(limits.step):
+                args, values = (), {"throttle_prefills": True}
             steps = self._steps
             if steps is None:
                 return super().schedule(*args, **values)  # type: ignore[misc]
