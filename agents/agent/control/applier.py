@@ -25,6 +25,7 @@ from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
 from agents.host.boot_clock import BootTime, boot_time
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
+from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import difference
 from controlplane.contract.reports.opamp import LEASE_ENDED
@@ -251,4 +252,5 @@ class Applier:
 def _same(effective: EffectiveConfig, wanted: WantedConfig) -> bool:
     if effective.revision != wanted.revision:
         return False
-    return not difference(wanted.config.knobs(), effective.knobs, unreported=True)
+    knobs = started_as(effective.declared, wanted.config.knobs())
+    return not difference(knobs, effective.knobs, unreported=True)

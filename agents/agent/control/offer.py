@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.contract.bodies.nodes import ConfigStatus
+from controlplane.contract.declared_knobs import kept_config
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.knobs import EngineConfig, parse_config
+from controlplane.contract.knobs import EngineConfig
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def revision_of(said: Mapping[str, Any]) -> tuple[int, EngineConfig]:
     revision, knobs = said["revision"], said["knobs"]
     if isinstance(revision, bool) or not isinstance(revision, int) or not isinstance(knobs, dict):
         raise BadRequest("the offered configuration wants a whole 'revision' and a table of 'knobs'", field="revision")
-    return revision, parse_config(knobs, prefix="knobs.")
+    return revision, kept_config(knobs, prefix="knobs.")
 
 
 def _terms(said: Any) -> LeaseTerms:

@@ -32,12 +32,12 @@ def check_arguments(arguments: list[str], *, in_variant: bool) -> list[str]:
     """The list itself. Raises ValueError that names the first argument that is not the node file's to set."""
     refused = OWN if in_variant else {**OWN, **OF_A_VARIANT}
     for given in arguments:
-        if (mend := refused.get(_flag(given))) is not None:
+        if (mend := refused.get(flag_of(given))) is not None:
             raise ValueError(f"{given.partition('=')[0]} is the agent's to set; {mend}")
     return arguments
 
 
-def _flag(given: str) -> str:
+def flag_of(given: str) -> str:
     """`--max_num_seqs=4` and `--speculative-config.method` as the flags they are."""
     if not given.startswith("-"):
         return given

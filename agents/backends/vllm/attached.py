@@ -7,7 +7,7 @@ cannot be read is left out. `EngineHealth.degraded` says what cannot be seen or 
 
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
+from agents.backends.vllm.further_knobs import further_live, further_running, further_wanted
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.measures.cache_memory import cache_memory
@@ -47,6 +48,7 @@ class AttachedVllm:
     """The server at `base_url`, whose plugin shares `folder`. `state_dir` keeps what has to outlive the agent.
 
     `variant`: the weight format that the server was started for; it counts where vLLM's own name of it says no width.
+    `flags`: what of declared flags it was started with, beside what its scheduler tells.
     """
 
     name = "vllm"
@@ -60,12 +62,14 @@ class AttachedVllm:
         otlp_port: int = 0,
         state_dir: Path | None = None,
         variant: Quantization | None = None,
+        flags: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda told: {},
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = base_url
         self._api = ServerApi(base_url, transport)
         self._link = PluginLink(folder) if folder is not None else None
         self._variant = variant
+        self._flags = flags
         self._traces = TraceReceiver(otlp_port) if otlp_port else None
         self._statistics = Statistics(
             self._api, self._link, ScrapeMemory(state_dir), self._traces, scrape_interval_s, lambda: self._revision
@@ -123,10 +127,12 @@ class AttachedVllm:
             return await self._agree(config, revision, str(error))
         assert self._link is not None
         self._check(config, told)
-        before = (told["revision"], {name: told["knobs"][name] for name in told["live"]})
+        knobs_before = {name: told["knobs"][name] for name in told["live"]}
+        before = (told["revision"], knobs_before, None, further_running(told))
         wanted = config.knobs()
+        more = further_wanted(wanted, told, {})
         try:
-            self._link.write_knobs(revision, {name: wanted[name] for name in told["live"]}, asked)
+            self._link.write_knobs(revision, {name: wanted[name] for name in told["live"]}, asked, more)
             try:
                 told = await self._link.settled(asked, time.time(), TAKE_UP_TIMEOUT_S)
             except EngineUnreachable:
@@ -191,7 +197,8 @@ class AttachedVllm:
             raise LimitsNotLive(error.message) from error
         if told.get("time", 0.0) < oldest:
             raise LimitsNotLive(f"{self._link.folder} is of an earlier server; start this one with the plugin in it")
-        return {**told, "quantization": format_within(told.get("quantization"), self._variant)}
+        quantization = format_within(told.get("quantization"), self._variant)
+        return {**told, "quantization": quantization, **self._flags(told)}
 
     async def _contradicted(self, told: dict[str, Any]) -> str:
         """Is the folder another server's? Asked once for each scheduler; its word counts all the same."""
@@ -235,6 +242,9 @@ class AttachedVllm:
         self._limits_degraded = text
 
     def _check(self, config: EngineConfig, told: dict[str, Any]) -> None:
+        for name, knob in further_live(told).items():
+            if name in config.knobs():
+                knob.parse(config.knobs()[name], f"knobs.{name}")
         for obstacle in obstacles(config, told):
             field = f"knobs.{obstacle.knob}"
             mend = "let the agent manage the server"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from agents.backends.vllm.further_knobs import further_live, further_running
 from agents.backends.vllm.weight_format import weight_format
 from controlplane.contract import knobs
 from controlplane.contract.knobs import EngineConfig, difference, largest
@@ -21,13 +22,18 @@ class Obstacle:
 def running(told: dict[str, Any]) -> dict[str, Any]:
     """Every known knob's value, out of what the plugin's scheduler tells (`PluginLink.read_effective`)."""
     found = {name: value for name, value in told["knobs"].items() if value is not None}
-    return {**found, knobs.QUANTIZATION: weight_format(told.get("quantization"))}
+    own = {knobs.QUANTIZATION: weight_format(told.get("quantization"))}
+    return {**found, **own, **told.get("flags", {}), **further_running(told)}
 
 
 def obstacles(wanted: EngineConfig, told: dict[str, Any]) -> list[Obstacle]:
     """Why the server has to start again for `wanted`; empty when all of it is live."""
     found: list[Obstacle] = []
-    live, capacity, floor = told.get("live", []), told.get("capacity", {}), told.get("floor", {})
+    live, capacity, floor = (
+        [*told.get("live", []), *further_live(told)],
+        told.get("capacity", {}),
+        told.get("floor", {}),
+    )
     runs = running(told)
     differing = difference(wanted.knobs(), runs, unreported=True)
     for name, value in wanted.knobs().items():

@@ -12,10 +12,20 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from agents.backends.vllm.arguments import check_arguments
+from agents.backends.vllm.arguments import check_arguments, flag_of
+from agents.backends.vllm.declared_flags import DeclaredFlag
+from agents.backends.vllm.further_knobs import FURTHER
 from controlplane.contract import knobs
-from controlplane.contract.errors import BadSettings, TailwrightError, nearest
-from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
+from controlplane.contract.declared_knobs import (
+    MOST_DECLARED,
+    DeclaredKnob,
+    by_some,
+    completed,
+    is_name,
+    parse_declared,
+)
+from controlplane.contract.errors import BadSettings, KnobOutOfRange, TailwrightError, nearest
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
 from controlplane.contract.mistake_text import mistake_text
 from controlplane.serving.tls import TlsFiles, check_exposed, client_context, tls_files
 from controlplane.terminal.toml_file import read_toml
@@ -65,9 +75,9 @@ class Capacity(_Table):
 class Limits(_Table):
     """What this machine can be asked for at most; above it a configuration is refused."""
 
-    max_num_batched_tokens: int = Field(default=KNOBS[knobs.MAX_NUM_BATCHED_TOKENS].maximum or 0, ge=1)
-    max_num_seqs: int = Field(default=KNOBS[knobs.MAX_NUM_SEQS].maximum or 0, ge=1)
-    num_speculative_tokens: int = Field(default=KNOBS[knobs.NUM_SPECULATIVE_TOKENS].maximum or 0, ge=0)
+    max_num_batched_tokens: int = Field(default=int(KNOBS[knobs.MAX_NUM_BATCHED_TOKENS].maximum or 0), ge=1)
+    max_num_seqs: int = Field(default=int(KNOBS[knobs.MAX_NUM_SEQS].maximum or 0), ge=1)
+    num_speculative_tokens: int = Field(default=int(KNOBS[knobs.NUM_SPECULATIVE_TOKENS].maximum or 0), ge=0)
 
 
 class NodeFile(_Table):
@@ -88,6 +98,7 @@ class NodeFile(_Table):
     variants: dict[Quantization, Variant] = Field(min_length=1)
     capacity: Capacity = Capacity()
     limits: Limits = Limits()
+    knobs: dict[str, DeclaredFlag] = Field(default={}, max_length=MOST_DECLARED)  # Further flags that are knobs.
     speculative: dict[str, Any] = {}  # vLLM's --speculative-config, without the draft length.
     initial: dict[str, Any] = {}  # Knobs until the control plane assigns a revision.
     standby: StandbyUse = StandbyUse.AUTO
@@ -127,17 +138,28 @@ class NodeFile(_Table):
             raise ValueError("num_speculative_tokens is a knob: set capacity.num_speculative_tokens instead")
         return value
 
-    @field_validator("initial")
+    @field_validator("knobs")
     @classmethod
-    def _are_knobs(cls, value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            parse_config(value)
-        except TailwrightError as error:
-            raise ValueError(error.message) from error
+    def _are_other_knobs(cls, value: dict[str, DeclaredFlag]) -> dict[str, DeclaredFlag]:
+        for name, own in value.items():
+            if not is_name(name):
+                raise ValueError(f"{name[:80]} is a knob already, or no name: small letters, digits and _")
+            if own.change is ChangeClass.LIVE and name not in FURTHER:
+                live = ", ".join(FURTHER)
+                raise ValueError(f"{name}: class = 'live' is for what the plugin can move: {live}; set 'restart'")
         return value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        try:
+            parse_declared(self.initial, by_some([self.declared(ChangeClass.RESTART)]))
+        except TailwrightError as error:
+            raise ValueError(f"initial: {error.message}") from error
+        variants = [one.arguments for one in self.variants.values()]
+        given = {flag_of(one) for own in (self.arguments, *variants) for one in own}
+        for name, own in self.knobs.items():
+            if {own.flag, own.flag.replace("--", "--no-", 1)} & given:
+                raise ValueError(f"knobs.{name}: {own.flag} is among the arguments too; leave it out there")
         try:
             check_exposed(self.host, self.tls, self.insecure_http)
         except BadSettings as error:
@@ -170,10 +192,25 @@ class NodeFile(_Table):
         """What is not given is the contract's default, or this node's limit where that is lower."""
         limits = self.limits.model_dump()
         within = {name: min(int(KNOBS[name].default), most) for name, most in limits.items()}
-        return parse_config({**within, knobs.QUANTIZATION: next(iter(self.variants)).value, **self.initial})
+        wanted = {**within, knobs.QUANTIZATION: next(iter(self.variants)).value, **self.initial}
+        declared = self.declared(ChangeClass.RESTART)
+        return completed(parse_declared(wanted, by_some([declared])), declared)
+
+    def declared(self, restart: ChangeClass) -> dict[str, DeclaredKnob]:
+        """The file's own knobs. `restart`: what a change takes that wants another process, as all of them do where the
+        plugin moves none."""
+        return {name: own.as_knob(restart) for name, own in self.knobs.items()}
 
     def refusal(self, config: EngineConfig) -> tuple[str, str] | None:
-        """The first knob that this node cannot be given whatever is restarted, and why; None when it can."""
+        """The first knob that this node cannot be given whatever is restarted, and why; None when it can.
+
+        A knob that it does not declare may still be one that the plugin moves in the server that runs.
+        """
+        for name, knob in self.declared(ChangeClass.RESTART).items():
+            try:
+                knob.parse(config.knobs().get(name, knob.start), name)
+            except KnobOutOfRange as error:
+                return name, f"{error.message.removeprefix(f'{name}: ')}; choose another, or change knobs.{name}"
         if config.quantization not in self.variants:
             there = ", ".join(self.variants)
             return knobs.QUANTIZATION, f"{config.quantization} has no variant in the node file; there are: {there}"
@@ -202,9 +239,11 @@ def _first_mistake(error: ValidationError) -> tuple[str, str]:
     place = [str(part) for part in first["loc"] if part != "[key]"]
     field = ".".join(place) or "node file"
     if first["type"] == "extra_forbidden":
-        tables: dict[str, type[_Table]] = {"capacity": Capacity, "limits": Limits, "variants": Variant}
+        tables: dict[str, type[BaseModel]] = {"capacity": Capacity, "limits": Limits, "variants": Variant}
+        tables["knobs"] = DeclaredFlag
         table = tables.get(place[0], NodeFile) if len(place) > 1 else NodeFile
-        return field, f"no such field, {nearest(place[-1], list(table.model_fields))}"
+        names = [field.alias or name for name, field in table.model_fields.items()]
+        return field, f"no such field, {nearest(place[-1], names)}"
     if first["type"] == "missing":
         return field, "is needed; deploy/vllm/node.toml shows every field"
     return field, mistake_text(first)

@@ -100,8 +100,12 @@ class PluginLink:
         except (OSError, ValueError, TimeoutError):
             return False
 
-    def write_knobs(self, revision: int, knobs: Mapping[str, Any], asked: float | None = None) -> None:
+    def write_knobs(
+        self, revision: int, knobs: Mapping[str, Any], asked: float | None = None, more: Mapping[str, Any] | None = None
+    ) -> None:
         """Ask the scheduler for these limits. `asked`: when the wish was received, Unix seconds. Raises OSError.
+
+        `more`: those of `further_knobs.py`, which an older plugin passes over.
 
         Readers see the old file or the new one. It is not synced to the disk: a step takes a few milliseconds, and
         after a power cut vLLM begins anew as well.
@@ -109,6 +113,8 @@ class PluginLink:
         body: dict[str, Any] = {"revision": revision, "knobs": dict(knobs)}
         if asked is not None:
             body["asked"] = asked
+        if more:
+            body["more"] = dict(more)
         scratch = self.folder / f".{KNOBS}.{os.getpid()}"
         scratch.write_bytes(orjson.dumps(body))
         os.replace(scratch, self.folder / KNOBS)

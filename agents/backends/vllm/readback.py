@@ -7,6 +7,7 @@ knob that neither tells is left out, never guessed.
 from collections.abc import Callable
 from typing import Any
 
+from agents.backends.vllm.further_knobs import SOURCES, further_live
 from agents.backends.vllm.live_change import running
 from agents.backends.vllm.weight_format import weight_format
 from controlplane.contract import knobs
@@ -30,7 +31,11 @@ def from_scheduler(told: dict[str, Any], costs: dict[ChangeClass, ChangeCost]) -
     runs = running(told)
     fixed = told.get("fixed", {})
     sources = {}
+    further = further_live(told)
     for name in runs:
+        if name not in _SCHEDULER:
+            sources[name] = SOURCES[name] if name in further else told["flag_sources"][name]
+            continue
         why = fixed.get(name) or "started so"
         sources[name] = _SCHEDULER[name] if name in live or name not in told["knobs"] else f"{_SCHEDULER[name]}; {why}"
     limits = {name: most for name, most in told.get("capacity", {}).items() if name in live}
@@ -40,7 +45,8 @@ def from_scheduler(told: dict[str, Any], costs: dict[ChangeClass, ChangeCost]) -
         sources=sources,
         change_classes={name: ChangeClass.LIVE if name in live else ChangeClass.RESTART for name in KNOBS},
         live_limits=limits,
-        limits={**limits, **_as_started(runs, live)},
+        limits={**limits, **_as_started({name: runs[name] for name in runs if name in KNOBS}, live)},
+        declared=further,
         formats=_formats(runs),
         costs=costs,
     )

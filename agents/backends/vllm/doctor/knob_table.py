@@ -11,6 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from agents.backends.vllm.further_knobs import FURTHER
 from controlplane.contract import knobs
 
 LIVE = (knobs.MAX_NUM_BATCHED_TOKENS, knobs.PREFILL_CHUNK_SIZE, knobs.MAX_NUM_SEQS, knobs.NUM_SPECULATIVE_TOKENS)
@@ -42,6 +43,11 @@ def from_scheduler(told: Mapping[str, Any], *, managed: bool) -> list[Row]:
             rows.append(Row(name, runs, _range(name, capacity, floor), _beyond(name, managed)))
         else:
             rows.append(Row(name, runs, "", _restart(managed), str(fixed.get(name, "not told"))))
+    for name, own in told.get("more", {}).items():
+        within = f"{FURTHER[name].minimum:g} to {FURTHER[name].maximum:g}" if name in FURTHER else "any"
+        rows.append(
+            Row(name, _text(own.get("runs")), "" if own.get("why_not") else within, "-", own.get("why_not", ""))
+        )
     return [*rows, _weights(told.get("quantization"), managed)]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
+from agents.backends.vllm.further_knobs import FURTHER, further_live
 from agents.backends.vllm.managed import memory, server_process
 from agents.backends.vllm.managed.change_plan import COST_CLASS, Plan, Room, Way, plan, standby_allowed
 from agents.backends.vllm.managed.changes import Changes
@@ -28,8 +29,10 @@ from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.managed.variant_sizes import by_format, variant_sizes
 from agents.backends.vllm.node_file import NodeFile
 from controlplane.contract import knobs
+from controlplane.contract.bodies.change import restarting
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
-from controlplane.contract.errors import KnobOutOfRange
+from controlplane.contract.declared_knobs import Declared, DeclaredKnob, completed
+from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
 from controlplane.contract.planning.memory_estimate import refusal
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
@@ -132,11 +135,14 @@ class ManagedVllm:
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Live where the server can, else through a standby or a restart.
 
-        Raises `KnobOutOfRange` for what this node can never run or its memory cannot hold, `ChangeFailed` for what did
-        not come up, and `EngineUnreachable` while the server is on its way.
+        Raises `UnknownKnob` for one that this node does not declare, `KnobOutOfRange` for what it can never run or its
+        memory cannot hold, `ChangeFailed` for what did not come up, `EngineUnreachable` while the server is on its way.
         """
         received = time.monotonic()
         await self._load()
+        declared = self._declared(ChangeClass.RESTART)
+        config = completed(config, declared)
+        refuse_undeclared(config, declared)
         if problem := self._node.refusal(config):
             name, why = problem
             raise KnobOutOfRange(f"knobs.{name}: {why}", field=f"knobs.{name}")
@@ -191,6 +197,13 @@ class ManagedVllm:
                 server.ready = (await server.health()).healthy
             self._loaded = True
 
+    def _declared(self, restart: ChangeClass) -> dict[str, DeclaredKnob]:
+        """Of the node file, and what the plugin moves in the server that runs; all of that while none tells."""
+        server = self._servers.active
+        told = None if server is None else server.told()
+        live = {} if self._node.plugin is False or server is not None else FURTHER
+        return declared_of(self._node, live if told is None else further_live(told), restart)
+
     def _plan(self, config: EngineConfig, revision: int) -> Plan:
         try:
             server = self._keeper.serving()
@@ -210,6 +223,8 @@ class ManagedVllm:
         if way not in (Way.STANDBY, Way.RESTART) or server is None or not (server.ready and server.alive()):
             return
         found = await self.effective()
+        if restarting(found, config.knobs()):
+            return  # What these take of the memory nobody knows before.
         against = None if found.memory is None else refusal(found.memory, found.knobs, config.knobs())
         if against is not None:
             field = f"knobs.{against.knob}"
@@ -265,6 +280,26 @@ class ManagedVllm:
         return memory.room(self._node.standby_needs_bytes, server_process.members(server.record))
 
 
+def declared_of(node: NodeFile, live: Declared, restart: ChangeClass) -> dict[str, DeclaredKnob]:
+    """The node file's word counts for range and start, the plugin's for what is live."""
+    own = node.declared(restart)
+    moved = {
+        name: own.get(name, knob).model_copy(update={"change_class": ChangeClass.LIVE}) for name, knob in live.items()
+    }
+    return {**own, **moved}
+
+
+def refuse_undeclared(config: EngineConfig, declared: Declared) -> None:
+    """Raises `UnknownKnob`, or `KnobOutOfRange` for a value that is not within what was declared."""
+    for name, value in config.knobs().items():
+        if name in KNOBS:
+            continue
+        if name not in declared:
+            mend = f"declare it in its node file, [knobs.{name}], or leave it out"
+            raise UnknownKnob(f"knobs.{name}: this node declares no such knob; {mend}", field=f"knobs.{name}")
+        declared[name].parse(value, f"knobs.{name}")
+
+
 def _with_formats(found: EffectiveConfig, sizes: dict[Quantization, int]) -> NodeMemory | None:
     """With what its other variants would hold."""
     memory = found.memory
@@ -290,6 +325,7 @@ def _effective(
     told = server.told()
     live: list[str] = [] if told is None else told["live"]
     about: dict[str, Any] = {
+        "declared": declared_of(node, {} if told is None else further_live(told), restart),
         "change_classes": {name: ChangeClass.LIVE if name in live else restart for name in KNOBS},
         "live_limits": {} if told is None else {name: most for name, most in told["capacity"].items() if name in live},
         "limits": {**node.limits.model_dump(), **({} if node.speculative else {knobs.NUM_SPECULATIVE_TOKENS: 0})},
@@ -298,7 +334,8 @@ def _effective(
     }
     if told is None or followed is None:
         source = f"argument of the running vllm serve, process {server.record.pid}"
-        runs = server.record.knobs
+        there = server.record.declared
+        runs = {name: value for name, value in server.record.knobs.items() if name in KNOBS or name in there}
         return EffectiveConfig(
             revision=server.record.revision, knobs=runs, sources=dict.fromkeys(runs, source), **about
         )

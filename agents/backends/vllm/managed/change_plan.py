@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agents.backends.vllm.live_change import obstacles
+from agents.backends.vllm.further_knobs import further_live
+from agents.backends.vllm.live_change import obstacles, running
 from agents.backends.vllm.node_file import StandbyUse
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 
@@ -58,7 +59,8 @@ def plan(wanted: EngineConfig, revision: int, runs: Running | None, use: Standby
     told = runs.told
     if told is None:
         return Plan(Way.NOTHING)
-    same = all(told["knobs"].get(name) == value for name, value in wanted.knobs().items() if name in told["live"])
+    live, runs_now = {*told["live"], *further_live(told)}, running(told)
+    same = all(runs_now.get(name) == value for name, value in wanted.knobs().items() if name in live)
     return Plan(Way.NOTHING if same and told["revision"] == revision else Way.LIVE)
 
 
@@ -78,9 +80,9 @@ def _what_is_in_the_way(wanted: EngineConfig, runs: Running) -> list[str]:
         return [f"{obstacle.knob}: {obstacle.message}" for obstacle in obstacles(wanted, runs.told)]
     before = runs.config.knobs()
     return [
-        f"{name}: {value!r} needs a restart of vLLM, which runs {before[name]!r} without the plugin"
+        f"{name}: {value!r} needs a restart of vLLM, which runs {before.get(name)!r} without the plugin"
         for name, value in wanted.knobs().items()
-        if value != before[name]
+        if value != before.get(name)
     ]
 
 

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.backends.vllm.declared_flags import flags_of
 from agents.backends.vllm.node_file import OWN_VARIABLES, Capacity, NodeFile
 from controlplane.contract.knobs import EngineConfig, largest
 
 FOLDER_VARIABLE = "TAILWRIGHT_VLLM_DIR"
 """That of tailwright_vllm/folder.py."""
+TELL_VARIABLE = "TAILWRIGHT_VLLM_TELL"
+"""That of tailwright_vllm/started_arguments.py."""
 SCHEDULER_CLASS = "tailwright_vllm.scheduler.live_scheduler"
 SERVER_HOST = "127.0.0.1"
 _OF_THE_AGENTS_PYTHON = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
@@ -47,9 +50,12 @@ def command(
     if started.num_speculative_tokens:
         speculative = {**node.speculative, "num_speculative_tokens": started.num_speculative_tokens}
         argv += ["--speculative-config", json.dumps(speculative)]
+    argv += flags_of(config.knobs(), node.knobs)
     left_out = _OF_THE_AGENTS_PYTHON | {name for name in inherited if name.startswith(OWN_VARIABLES)}
     handed_on = {name: value for name, value in inherited.items() if name not in left_out}
     environment = {**handed_on, **node.environment, **variant.environment, FOLDER_VARIABLE: str(folder)}
+    if node.knobs:
+        environment[TELL_VARIABLE] = ",".join(own.argument for own in node.knobs.values())
     return Command([*argv, *node.arguments, *variant.arguments], environment)
 
 

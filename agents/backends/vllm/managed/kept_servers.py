@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.host.durable_file import write_durably
+from controlplane.contract.declared_knobs import kept_config
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.knobs import EngineConfig, parse_config
+from controlplane.contract.knobs import EngineConfig
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class ServerRecord(BaseModel):
     plugin: bool
     cwd: Path
     argv: list[str]
+    declared: dict[str, str] = {}  # Each knob that the node file declared, and vLLM's argument of it.
     began: float  # Unix seconds.
     ca_file: Path | None = None  # Whose certificate it shows; None: it serves in clear.
     pid: int | None = None
@@ -43,7 +45,7 @@ class ServerRecord(BaseModel):
 
     @property
     def config(self) -> EngineConfig:
-        return parse_config(self.knobs)
+        return kept_config(self.knobs)
 
 
 class Good(BaseModel):
@@ -57,7 +59,7 @@ class Good(BaseModel):
 
     @property
     def config(self) -> EngineConfig:
-        return parse_config(self.knobs)
+        return kept_config(self.knobs)
 
 
 class Records:
@@ -81,7 +83,7 @@ class Records:
         path = self.path(server_id)
         try:
             record = ServerRecord.model_validate_json(path.read_bytes())
-            parse_config(record.knobs)
+            kept_config(record.knobs)
         except FileNotFoundError:
             return None
         except (OSError, ValidationError, TailwrightError) as error:
@@ -104,7 +106,7 @@ class Records:
         """None before the first server came up."""
         try:
             good = Good.model_validate_json(self._good.read_bytes())
-            parse_config(good.knobs)
+            kept_config(good.knobs)
         except FileNotFoundError:
             return None
         except (OSError, ValidationError, TailwrightError) as error:

@@ -5,13 +5,14 @@ Guarantee: nothing that a dead server left behind is believed: what it told coun
 
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Position
 from agents.backends.vllm.attached import AttachedVllm
+from agents.backends.vllm.further_knobs import further_live
 from agents.backends.vllm.managed import server_log, server_process
 from agents.backends.vllm.managed.change_plan import Running
 from agents.backends.vllm.managed.command_line import SERVER_HOST
@@ -43,6 +44,7 @@ class Server:
             folder,
             state_dir=record.folder,
             variant=record.config.quantization,
+            flags=self._flags,
             transport=httpx.AsyncHTTPTransport(verify=trusted),
         )
         self.link = PluginLink(record.folder)
@@ -63,7 +65,23 @@ class Server:
             told = self.link.read_effective()
         except EngineUnreachable:
             return None
-        return {**told, "quantization": format_within(told.get("quantization"), self.record.config.quantization)}
+        quantization = format_within(told.get("quantization"), self.record.config.quantization)
+        return {**told, "quantization": quantization, **self._flags(told)}
+
+    def _flags(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """`flags`: what it runs of the knobs that the node file declared; `flag_sources`: how that is known."""
+        flags: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        read, live = told.get("arguments", {}), further_live(told)
+        for name, argument in self.record.declared.items():
+            given = self.record.knobs[name]
+            if name in live:
+                continue
+            flags[name], sources[name] = given, f"argument of the running vllm serve, process {self.record.pid}"
+            if argument in read and not isinstance(given, str):
+                flags[name] = float(read[argument]) if isinstance(given, float) else read[argument]
+                sources[name] = f"vLLM's configuration: {argument}"
+        return {"flags": flags, "flag_sources": sources}
 
     def running(self) -> Running:
         """What it runs, for a plan."""

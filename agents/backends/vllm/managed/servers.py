@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from agents.backends.base import EngineUnreachable
+from agents.backends.vllm.further_knobs import FURTHER
 from agents.backends.vllm.live_change import running
 from agents.backends.vllm.managed import server_log, server_process
 from agents.backends.vllm.managed.command_line import SERVER_HOST, command
@@ -24,7 +25,8 @@ from agents.backends.vllm.managed.server import WARM_UP_REQUESTS, Server
 from agents.backends.vllm.node_file import NodeFile
 from agents.backends.vllm.plugin_link import PluginLink
 from controlplane.contract import knobs
-from controlplane.contract.knobs import EngineConfig, difference
+from controlplane.contract.declared_knobs import completed
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, difference
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ class Servers:
     async def start(self, config: EngineConfig, revision: int) -> Server:
         """Start a server for `config`. Raises StartFailed when no process can be made for it."""
         plugin = await has_plugin(self._node)
+        config = completed(config, self._node.declared(ChangeClass.RESTART))
         server_id = f"s-{secrets.token_hex(4)}"
         folder = self._run_dir / server_id
         port = self._free_port()
@@ -99,13 +102,14 @@ class Servers:
             plugin=plugin,
             cwd=self._node.folder,
             argv=made.argv,
+            declared={name: own.argument for name, own in self._node.knobs.items()},
             began=time.time(),
             ca_file=self._node.server_ca_file,
         )
         try:
             folder.mkdir(mode=0o700)
             if plugin:  # So that its very first step runs what is wanted.
-                PluginLink(folder).write_knobs(revision, live_part(config))
+                PluginLink(folder).write_knobs(revision, live_part(config), more=further_part(config))
             self.records.write(record)
             path = self.records.path(server_id)
             record = server_process.spawn(path, record, made.environment, end_with_agent=self._node.stop_with_agent)
@@ -244,4 +248,9 @@ class Servers:
 
 def live_part(config: EngineConfig) -> dict[str, object]:
     """The knobs that the plugin's scheduler can move."""
-    return {name: value for name, value in config.knobs().items() if name != knobs.QUANTIZATION}
+    return {name: value for name, value in config.knobs().items() if name in KNOBS and name != knobs.QUANTIZATION}
+
+
+def further_part(config: EngineConfig) -> dict[str, object]:
+    """Those that it can move on some releases of vLLM; on others it leaves them."""
+    return {name: value for name, value in config.knobs().items() if name in FURTHER}
