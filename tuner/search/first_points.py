@@ -28,7 +28,7 @@ def first_points(space: Space, default: Mapping[str, Any]) -> list[dict[str, Any
     not vary nothing is learned, and small everywhere is where a limit on the time between tokens is kept.
     """
     engine = EngineConfig().knobs()
-    start = dict(default) | {name: engine[name] for name in space.values}
+    start = dict(default) | {name: engine[name] for name in space.values if name in engine}
     helps: dict[str, Any] = {NUM_SPECULATIVE_TOKENS: DRAFTS}
     if Quantization.INT8.value in space.values.get(QUANTIZATION, []):
         helps[QUANTIZATION] = Quantization.INT8.value
@@ -45,4 +45,5 @@ def first_points(space: Space, default: Mapping[str, Any]) -> list[dict[str, Any
 
 def _others(space: Space, share: float) -> dict[str, Any]:
     """The ordered knobs, each with the value that lies so far along its list."""
-    return {name: own[round(share * (len(own) - 1))] for name, own in space.values.items() if name != QUANTIZATION}
+    ordered = zip(space.values.items(), space.ordered, strict=True)
+    return {name: own[round(share * (len(own) - 1))] for (name, own), has_order in ordered if has_order}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from random import Random
 from typing import Any
@@ -21,7 +21,8 @@ import optuna
 from numpy.typing import NDArray
 
 from controlplane.contract.bodies.studies import KnobRange
-from controlplane.contract.errors import KnobOutOfRange
+from controlplane.contract.declared_knobs import Declared, DeclaredKnob, kept_config
+from controlplane.contract.errors import KnobOutOfRange, UnknownKnob, nearest
 from controlplane.contract.knobs import (
     KNOBS,
     MAX_NUM_BATCHED_TOKENS,
@@ -32,7 +33,6 @@ from controlplane.contract.knobs import (
     Quantization,
     canonical_json,
     largest,
-    parse_config,
     parse_knob,
 )
 from controlplane.contract.planning.memory_estimate import refusal
@@ -72,10 +72,17 @@ class Capabilities:
     minimum: Mapping[str, int] | None = None
     tokens_at_least_seqs: bool = False  # vLLM refuses to start with fewer batched tokens than sequences.
     held: Held | None = None
+    declared: Declared = field(default_factory=dict)  # Its own knobs, which a study may search by name.
 
     def allows(self, name: str, value: Any) -> bool:
         if name == QUANTIZATION:
             return str(value) in self.quantization
+        if name in self.declared:
+            try:
+                self.declared[name].parse(value, name)
+            except KnobOutOfRange:
+                return False
+            return True
         if isinstance(value, int):
             off = value == 0 and KNOBS[name].minimum == 0
             below = value <= (self.maximum or {}).get(name, value)
@@ -101,7 +108,7 @@ class Space:
 
     def complete(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """The full configuration with these values, in canonical form: a chunk no step can reach is off."""
-        knobs = parse_config({**self.fixed, **chosen}).knobs()
+        knobs = kept_config({**self.fixed, **chosen}).knobs()
         if knobs[PREFILL_CHUNK_SIZE] >= knobs[MAX_NUM_BATCHED_TOKENS]:
             knobs[PREFILL_CHUNK_SIZE] = 0
         return knobs
@@ -112,7 +119,7 @@ class Space:
         for name, values in self.values.items():
             value = _plain(knobs[name])
             if value not in values:
-                value = values[0] if name == QUANTIZATION else values[_nearest(values, value)]
+                value = values[_nearest(values, value)] if _has_order(name, values) else values[0]
             found[name] = value
         return found
 
@@ -127,13 +134,13 @@ class Space:
             chosen = self.chosen(knobs)
             for column, (name, values) in enumerate(self.values.items()):
                 position = values.index(chosen[name])
-                row[column] = position if name == QUANTIZATION else position / max(1, len(values) - 1)
+                row[column] = position / max(1, len(values) - 1) if _has_order(name, values) else position
         return rows
 
     @property
     def ordered(self) -> NDArray[np.bool_]:
         """Which columns of `places` have an order."""
-        return np.array([name != QUANTIZATION for name in self.values])
+        return np.array([_has_order(name, values) for name, values in self.values.items()])
 
     def configurations(self, random: Random, most: int = MOST_CANDIDATES) -> list[dict[str, Any]]:
         """All that may run, each once; of a larger space as many drawn at random."""
@@ -164,24 +171,39 @@ def build_space(
     `default` is the pool's full effective configuration. Raises UnknownKnob or KnobOutOfRange for a wrong range.
     """
     values: dict[str, list[Any]] = {}
-    for name, candidates in candidates_of(wanted).items():
+    for name, candidates in candidates_of(wanted, capabilities.declared).items():
         allowed = [value for value in candidates if capabilities.allows(name, value)]
         current = _plain(default[name])
         if current not in allowed:
             allowed.append(current)
         if len(allowed) > 1:
-            values[name] = sorted(allowed, key=lambda value, name=name: _order(name, value))  # type: ignore[misc]
+            values[name] = _sorted(name, allowed, capabilities.declared)
     fixed = {name: _plain(value) for name, value in default.items() if name not in values}
     return Space(values, fixed, capabilities.tokens_at_least_seqs, capabilities.held)
 
 
-def candidates_of(wanted: Mapping[str, KnobRange]) -> Mapping[str, list[Any]]:
-    """Knob to all values that a study asks for, or by default would try, whatever a node can."""
-    return {name: _values_of(name, given) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
+def with_starts(default: Mapping[str, Any], wanted: Mapping[str, KnobRange], declared: Declared) -> dict[str, Any]:
+    """What the pool runs, with what it means of the declared knobs that a study searches and its revision leaves out:
+    that they are as the trial node declares their start."""
+    found = {name: knob.start for name, knob in declared.items() if name in wanted}
+    return {**found, **default}
 
 
-def _values_of(name: str, given: KnobRange) -> list[Any]:
+def candidates_of(wanted: Mapping[str, KnobRange], declared: Declared) -> Mapping[str, list[Any]]:
+    """Knob to all values that a study asks for, or by default would try, whatever a node can.
+
+    Raises `UnknownKnob` for one that is neither the contract's nor `declared` by the trial node.
+    """
+    return {name: _values_of(name, given, declared) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
+
+
+def _values_of(name: str, given: KnobRange, declared: Declared) -> list[Any]:
     field = f"space.{name}"
+    if name not in KNOBS:
+        if name not in declared:
+            mend = nearest(name, [*KNOBS, *declared])
+            raise UnknownKnob(f"{field}: the trial node declares no such knob; {mend}", field=field)
+        return _declared_values(declared[name], given)
     if given.choices is not None:
         return [_plain(parse_knob(name, choice, prefix="space.")) for choice in given.choices]
     low = int(parse_knob(name, given.minimum, prefix="space."))
@@ -197,6 +219,36 @@ def _values_of(name: str, given: KnobRange) -> list[Any]:
     else:
         grid = {round(low + (high - low) * step) for step in steps}
     return sorted(grid)
+
+
+def _declared_values(knob: DeclaredKnob, given: KnobRange) -> list[Any]:
+    """Those asked for in the knob's own form, whether it takes them or not."""
+    if given.choices is not None:
+        return [knob.reads(choice) for choice in given.choices]
+    assert given.minimum is not None and given.maximum is not None  # KnobRange has one of the two forms.
+    low, high, steps = given.minimum, given.maximum, _MOST_GRID_VALUES - 1
+    if knob.is_whole and high - low < _MOST_GRID_VALUES:
+        return list(range(int(low), int(high) + 1))
+    shares = [place / steps for place in range(_MOST_GRID_VALUES)]
+    grid = [low * (high / low) ** share if given.log else low + (high - low) * share for share in shares]
+    whole = {round(value) for value in grid} if knob.is_whole else {float(f"{value:.4g}") for value in grid[1:-1]}
+    return sorted({knob.reads(value) for value in (low, high, *whole)})
+
+
+def _has_order(name: str, values: Sequence[Any]) -> bool:
+    """Whether values lie along a line: all but weight formats, and words and switches of declared knobs."""
+    if name in KNOBS:
+        return name != QUANTIZATION
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _sorted(name: str, allowed: list[Any], declared: Declared) -> list[Any]:
+    if name in KNOBS:
+        return sorted(allowed, key=lambda value: _order(name, value))
+    listed = list(declared[name].values or ()) if name in declared else []
+    if _has_order(name, allowed) and not listed:
+        return sorted(allowed)
+    return sorted(allowed, key=lambda value: listed.index(value) if value in listed else len(listed))
 
 
 def _stored(value: Any) -> Any:
@@ -221,6 +273,10 @@ def _order(name: str, value: Any) -> tuple[int, float, str]:
 
 def _nearest(values: Sequence[Any], value: Any) -> int:
     """The position of the number nearest to `value` by ratio; a schedule counts as its longest draft."""
-    number = largest(value) + 1
-    distances = [abs((largest(other) + 1) / number - 1) for other in values]
+    number = _number(value) + 1
+    distances = [abs((_number(other) + 1) / number - 1) for other in values]
     return distances.index(min(distances))
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, float) else largest(value)

@@ -30,14 +30,14 @@ def space_told(
     """
     return {
         "values": space.values,
-        "left_out": [*_values(wanted, default, able), *_knobs(space, wanted), *_together(space, able)],
+        "left_out": [*_values(wanted, default, able), *_knobs(space, wanted, able), *_together(space, able)],
     }
 
 
 def _values(wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: Capabilities) -> list[dict[str, Any]]:
     """Those that the trial node cannot take."""
     found: dict[tuple[str, str], list[Any]] = {}
-    for name, candidates in candidates_of(wanted).items():
+    for name, candidates in candidates_of(wanted, able.declared).items():
         for value in candidates:
             if not able.allows(name, value) and value != default.get(name):
                 found.setdefault((name, _why(name, value, able)), []).append(value)
@@ -47,19 +47,21 @@ def _values(wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: C
 def _why(name: str, value: Any, able: Capabilities) -> str:
     if name == QUANTIZATION:
         return "the trial node's engine does not run it"
+    if name in able.declared:
+        return "the trial node does not declare it"
     most, least = (able.maximum or {}).get(name), (able.minimum or {}).get(name)
     if most is not None and largest(value) > most:
         return f"the trial node's engine takes at most {most}"
     return f"the trial node's engine takes at least {least}"
 
 
-def _knobs(space: Space, wanted: Mapping[str, KnobRange]) -> list[dict[str, Any]]:
+def _knobs(space: Space, wanted: Mapping[str, KnobRange], able: Capabilities) -> list[dict[str, Any]]:
     """Those that stay as the pool runs them."""
-    listed = candidates_of(wanted)
+    listed = candidates_of(wanted, able.declared)
     asked = "the study was asked to search others" if wanted else "a study searches it only where it is asked to"
     return [
         {"knob": name, "values": [], "why": "one value is left, what the pool runs" if name in listed else asked}
-        for name in KNOBS
+        for name in (*KNOBS, *able.declared)
         if name not in space.values
     ]
 

@@ -45,7 +45,7 @@ from tuner.search.charge import allowance_s, dear_s
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS
 from tuner.search.search import Outcome, Search
-from tuner.search.space import Space, build_space
+from tuner.search.space import Space, build_space, with_starts
 from tuner.search.space_told import space_told
 from tuner.study.earlier_studies import remembered
 from tuner.study.evaluation_pair import evaluated
@@ -109,6 +109,7 @@ class StudyRun:
         views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
         traffic = None if plan else wanted_traffic(self._client, spec, end=now)
         with self._held_node(views, default) as (node, hold, view):
+            default = with_starts(default, spec.space, node.capabilities().declared)
             allowed_s = allowance_s(spec, view, default)
             self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
             if traffic is not None:

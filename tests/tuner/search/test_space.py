@@ -1,6 +1,7 @@
 """The search space: ordered, within what the node can, and reversible."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.studies import KnobRange
+from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
-from controlplane.contract.knobs import EngineConfig, canonical_json
+from controlplane.contract.knobs import ChangeClass, EngineConfig, canonical_json
 from controlplane.contract.reports.node_memory import NodeMemory
-from tuner.search.space import Capabilities, Held, build_space
+from tuner.search.first_points import first_points
+from tuner.search.space import Capabilities, Held, build_space, with_starts
 
 DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()
 ABLE = Capabilities(quantization=("none", "int8"))
@@ -99,3 +102,51 @@ def test_what_the_nodes_memory_cannot_hold_is_never_proposed() -> None:
     assert 512 in proposed and not proposed & {768, 1024, 1536, 2048}
     silent = build_space({}, DEFAULT, Capabilities(held=Held(NodeMemory(), DEFAULT)))
     assert not silent.infeasible({**DEFAULT, "max_num_batched_tokens": 2048})
+
+
+DECLARED = {
+    "block_size": DeclaredKnob(change_class=ChangeClass.RESTART, start=16, values=(16, 32, 64)),
+    "share": DeclaredKnob(change_class=ChangeClass.LIVE, start=0.0, minimum=0, maximum=0.9),
+    "interval": DeclaredKnob(change_class=ChangeClass.LIVE, start=1, minimum=1, maximum=64, log=True),
+    "kv": DeclaredKnob(change_class=ChangeClass.RESTART, start="auto", values=("auto", "fp8")),
+}
+OWN = Capabilities(quantization=("none", "int8"), declared=DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "values"),
+    [
+        ("block_size", KnobRange(choices=[64, 16]), [16, 64]),
+        ("block_size", KnobRange(choices=[32.0, 128]), [16, 32]),
+        ("share", KnobRange(choices=[0, 0.5]), [0.0, 0.5]),
+        ("interval", KnobRange(minimum=1, maximum=4), [1, 2, 3, 4]),
+        ("interval", KnobRange(minimum=1, maximum=64, log=True), [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64]),
+        ("kv", KnobRange(choices=["fp8"]), ["auto", "fp8"]),
+    ],
+)
+def test_declared_knobs_are_searched_by_name(name: str, wanted: KnobRange, values: list[Any]) -> None:
+    default = with_starts(DEFAULT, {name: wanted}, DECLARED)
+    space = build_space({name: wanted}, default, OWN)
+    assert space.values == {name: values}
+    assert [type(one) for one in space.values[name]] == [type(one) for one in values]
+    assert list(space.ordered) == [name != "kv"]
+    assert {canonical_json(space.complete(space.chosen(default | {name: one}))[name]) for one in values} == {
+        canonical_json(one) for one in values
+    }
+    assert len(first_points(space, default)) == 3
+
+
+def test_fractions_are_searched_between_their_bounds() -> None:
+    space = build_space({"share": KnobRange(minimum=0, maximum=0.9)}, DEFAULT | {"share": 0.0}, OWN)
+    assert space.values["share"][0] == 0.0 and space.values["share"][-1] == 0.9 and len(space.values["share"]) == 13
+    assert all(isinstance(one, float) for one in space.values["share"])
+
+
+def test_one_that_the_trial_node_does_not_declare_is_refused() -> None:
+    with pytest.raises(UnknownKnob, match="the trial node declares no such knob"):
+        build_space({"block_size": KnobRange(choices=[16])}, DEFAULT, ABLE)
+
+
+def test_what_the_pool_leaves_out_is_as_at_the_start_and_only_where_it_is_searched() -> None:
+    assert with_starts(DEFAULT, {"kv": KnobRange(choices=["fp8"])}, DECLARED) == DEFAULT | {"kv": "auto"}
+    assert with_starts(DEFAULT | {"kv": "fp8"}, {"kv": KnobRange(choices=["fp8"])}, DECLARED)["kv"] == "fp8"
