@@ -2,8 +2,9 @@
 
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.planning.memory_estimate import estimate
 
 
@@ -20,11 +21,10 @@ def knobs_text(node: NodeView) -> str:
     if node.effective is None:
         return "-"
     parts = []
-    for name in KNOBS:
-        if name in node.effective.knobs:
-            needed = class_of(name, node.backend, node.effective)
-            mark = "" if needed is ChangeClass.LIVE else f" ({needed.value})"
-            parts.append(f"{name}={node.effective.knobs[name]}{mark}")
+    for name in names_in_order(node.effective.knobs):
+        needed = class_of(name, node.backend, node.effective)
+        mark = "" if needed is ChangeClass.LIVE else f" ({needed.value})"
+        parts.append(f"{name}={node.effective.knobs[name]}{mark}")
     return " ".join(parts) or "-"
 
 

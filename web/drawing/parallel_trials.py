@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.knobs import KNOBS, PREFILL_CHUNK_SIZE, canonical_json, largest
 from web.drawing.axes import Axis
 from web.drawing.line_chart import Tick
@@ -73,7 +74,8 @@ def parallel_trials(
     where nothing was measured, or no two trials differ.
     """
     known = [one.tried.objective_s for one in trials if one.tried.objective_s]
-    values = {name: _values(name, trials, (order or {}).get(name, ())) for name in KNOBS}
+    names = names_in_order(name for one in trials for name in one.knobs)
+    values = {name: _values(name, trials, (order or {}).get(name, ())) for name in names}
     values = {name: of for name, of in values.items() if len({_text(one.knobs.get(name)) for one in trials}) > 1}
     if not known or not values:
         return None
@@ -126,7 +128,7 @@ def _effect(name: str, value: Any) -> tuple[float, str]:
 
 
 def _spelled(name: str, value: Any) -> tuple[float, str]:
-    return (0.0 if value == KNOBS[name].default else 1.0, _text(value))
+    return (0.0 if name in KNOBS and value == KNOBS[name].default else 1.0, _text(value))
 
 
 def _height(values: Sequence[Any], value: Any, aside: float) -> float:

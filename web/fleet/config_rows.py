@@ -9,7 +9,11 @@ from controlplane.contract.bodies.change import class_of, expected_s
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.rollouts import Rollout
-from controlplane.contract.knobs import KNOBS, Knob, difference
+from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order
+from controlplane.contract.knobs import Knob, difference
+
+AS_STARTED = "as at the start"
+"""Of a declared knob that a revision does not name."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,18 @@ def used(row: ConfigRow) -> bool:
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """(old, new) of each knob with another value, in the contract's order."""
-    found = difference(new, old, unreported=True)
-    return {name: (found[name][1], found[name][0]) for name in KNOBS if name in found}
+    """(old, new) of each knob with another value, in the contract's order. A declared one that a revision does not name
+    is as it was at the start."""
+    gone = {name: AS_STARTED for name in old if name not in new}
+    found = difference({**new, **gone}, {**dict.fromkeys(new, AS_STARTED), **old}, unreported=True)
+    return {name: (found[name][1], found[name][0]) for name in names_in_order(found)}
 
 
 def changes_of(old: Revision, new: Revision, nodes: Sequence[NodeView]) -> list[Change]:
     """What going from one to the other changes, and what each change takes on these nodes."""
+    declared = by_some(node.effective.declared for node in nodes if node.effective is not None)
     return [
-        Change(KNOBS[name], was, becomes, [_way(name, node) for node in nodes])
+        Change(knob_of(name, declared), was, becomes, [_way(name, node) for node in nodes])
         for name, (was, becomes) in changes_between(old.knobs.knobs(), new.knobs.knobs()).items()
     ]
 

@@ -5,8 +5,8 @@ import math
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.declared_knobs import knob_of, names_in_order
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.knobs import KNOBS
 from web.fleet.config_rows import changes_of, config_rows, used
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection, is_number
@@ -27,7 +27,7 @@ def listed(client: Client, selection: Selection) -> Context:
     page = min(page, pages)
     return {
         "rows": shown[(page - 1) * A_PAGE : page * A_PAGE],
-        "knobs": KNOBS,
+        "knobs": {name: knob_of(name, {}) for row in found for name in row.changed},
         "whole": len(found),
         "hidden": len(found) - sum(used(row) for row in found),
         "every": every,
@@ -48,7 +48,7 @@ def compared(client: Client, selection: Selection) -> Context:
         "old": old,
         "new": new,
         "changes": changes_of(old, new, nodes),
-        "same": [knob for knob in KNOBS.values() if knob.name not in _differing(old, new)],
+        "same": [knob_of(name, {}) for name in names_in_order(new.knobs.knobs()) if name not in _differing(old, new)],
         "knobs_of": new.knobs.knobs(),
         "swapped": selection.query(a=str(new.number), b=str(old.number)),
         "pool": pools[0] if pools else "",

@@ -7,6 +7,7 @@ from controlplane.client.host import host_figures
 from controlplane.contract.bodies.alerts import AlertState
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order, started_as
 from controlplane.contract.knobs import KNOBS, difference
 from controlplane.contract.on_call.incidents import IncidentDetail
 from web.fleet import node_gpu
@@ -24,22 +25,25 @@ def node(client: Client, selection: Selection) -> Context:
     found = client.node(name_of(selection))
     wanted = {} if found.desired_revision is None else client.config(found.desired_revision).knobs.knobs()
     runs = EffectiveConfig(revision=0, knobs={}) if found.effective is None else found.effective
+    wanted = started_as(runs.declared, wanted) if wanted else wanted
+    most = {name: own.maximum for name, own in runs.declared.items()} | runs.limits
+    declared = by_some([runs.declared])
     differing = difference(wanted, runs.knobs)
     numbers = {"a": str(runs.revision), "b": str(found.desired_revision)}
     told_both = runs.revision and found.desired_revision and runs.revision != found.desired_revision
     rows = [
         {
             "name": name,
-            "knob": knob,
+            "knob": knob_of(name, declared),
             "runs": runs.knobs.get(name),
             "wanted": wanted.get(name),
             "differs": name in differing,
             "change_class": class_of(name, found.backend, runs).value,
             "live_limit": runs.live_limits.get(name),
-            "limit": runs.limits.get(name),
+            "limit": most.get(name),
             "source": runs.sources.get(name, ""),
         }
-        for name, knob in KNOBS.items()
+        for name in names_in_order([*KNOBS, *declared])
     ]
     comparison = selection.frame_query(pool=found.pool, **numbers) if told_both else ""
     return {

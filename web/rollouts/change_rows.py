@@ -11,7 +11,8 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.change import class_of, needed_class
 from controlplane.contract.bodies.nodes import ChangeCost, FleetColumns, NodeRole, NodeView
-from controlplane.contract.knobs import KNOBS, ChangeClass, Knob, difference
+from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order
+from controlplane.contract.knobs import ChangeClass, Knob, difference
 from web.frame.format import seconds
 
 MOST_READ = 6
@@ -53,9 +54,13 @@ def production_of(fleet: FleetColumns) -> int | None:
 def changed_knobs(
     before: Mapping[str, Any] | None, after: Mapping[str, Any], nodes: Sequence[NodeView]
 ) -> list[ChangedKnob]:
-    """In the contract's order; with nothing known of before, every knob."""
+    """In the contract's order, then those that nodes declare; with nothing known of before, every knob. A declared one
+    that is not named any more goes back to its start."""
+    declared = by_some(node.effective.declared for node in nodes if node.effective is not None)
+    gone = {name: declared[name][0].start for name in before or {} if name not in after and name in declared}
+    after = {**gone, **after}
     found = difference(after, before or {}, unreported=True)
-    return [_changed(KNOBS[name], found[name][1], after[name], nodes) for name in KNOBS if name in found]
+    return [_changed(knob_of(name, declared), found[name][1], after[name], nodes) for name in names_in_order(found)]
 
 
 def _changed(knob: Knob, before: Any, after: Any, nodes: Sequence[NodeView]) -> ChangedKnob:

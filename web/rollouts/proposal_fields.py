@@ -14,11 +14,14 @@ from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import RolloutProposal, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit
+from controlplane.contract.declared_knobs import DeclaredBySome, DeclaredKnob
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeClass, Knob, parse_knob
 from controlplane.contract.mistake_text import mistake_text
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
+from web.rollouts.declared_fields import FIELD as DECLARED
+from web.rollouts.declared_fields import declared_values
 from web.rollouts.guard_fields import BY_LABEL, WHICH_LABEL, share_of, wants_label
 from web.rollouts.guard_fields import UNDECIDED as UNDECIDED_BY_POLICY
 from web.settings.form_fields import words
@@ -35,7 +38,7 @@ UNDECIDED = UNDECIDED_BY_POLICY | {"": "as the pool's policy says, else it is he
 HOW = ("canary", "stages", "soak", "undecided", "tolerance", "approval")
 LIMITS = {"nodes": "most_nodes", "traffic_share": "most_traffic", "unavailable_s": "longest_wait"}
 """Of the blast radius: fields of the form, by what the API calls them."""
-FIELDS = ("pool", "revision", *KNOBS, "reason", *HOW, *BY_LABEL, *LIMITS.values())
+FIELDS = ("pool", "revision", *KNOBS, DECLARED, "reason", *HOW, *BY_LABEL, *LIMITS.values())
 RENAMED = {"canary_share": "canary", "soak_s": "soak", "on_inconclusive": "undecided", "wants_approval": "approval"}
 RENAMED |= {"wave_soak_s": "wave_soak"}
 RENAMED |= {f"max_blast.{name}": field for name, field in LIMITS.items()}
@@ -72,6 +75,7 @@ def filled(said: Mapping[str, str]) -> Filled:
         for name in KNOBS
         if (value := read(name, lambda text, name=name: knob_value(name, text))) is not None
     }
+    knobs |= read(DECLARED, declared_values) or {}
     wanted: dict[str, Any] = {
         "pool": said.get("pool", "").strip() or None,
         "revision": read("revision", lambda text: _whole(text, "revision")),
@@ -135,7 +139,10 @@ def problems_of(error: TailwrightError) -> dict[str, str]:
 
 
 def field_of(told: str) -> str:
-    """The form's field for the API's: `knobs.max_num_seqs` stands at `max_num_seqs`; empty for none of them."""
+    """The form's field for the API's: `knobs.max_num_seqs` stands at `max_num_seqs`, a knob that is none of the
+    contract's at that of the declared ones; empty for none of them."""
+    if told.startswith("knobs.") and told.split(".")[1].partition("[")[0] not in KNOBS:
+        return DECLARED
     whole = told.removeprefix("knobs.").partition("[")[0]
     for name in (whole, whole.partition(".")[0]):
         name = RENAMED.get(name, name)
@@ -159,6 +166,22 @@ def knob_hint(knob: Knob, value: Any, nodes: Sequence[NodeView]) -> str:
     said.append(_how(knob, nodes))
     said.append(f"empty: {knob_words(value)}")
     return "; ".join(part for part in said if part) + "."
+
+
+def declared_hint(declared: DeclaredBySome) -> str:
+    """Which knobs nodes declare, and what each takes; empty where there is none."""
+    said = [f"{name}: {_takes(own)}" for name, (own, *_) in sorted(declared.items())]
+    return f"Knobs that its nodes declare, as knob=value, commas between. {'; '.join(said)}." if said else ""
+
+
+def _takes(own: DeclaredKnob) -> str:
+    unit = f" {own.unit}" if own.unit else ""
+    if own.values is not None:
+        range_ = f"one of {', '.join(map(knob_words, own.values))}"
+    else:
+        range_ = f"{own.minimum} to {own.maximum}"
+    change = "live" if own.change_class is ChangeClass.LIVE else f"a {own.change_class.value}"
+    return f"{range_}{unit}, a change is {change}"
 
 
 def _how(knob: Knob, nodes: Sequence[NodeView]) -> str:

@@ -15,14 +15,25 @@ from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutForecast
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.clock import utc_now
+from controlplane.contract.declared_knobs import DeclaredBySome, by_some
 from controlplane.contract.errors import TailwrightError, Unauthenticated
 from controlplane.contract.knobs import KNOBS, QUANTIZATION
 from web.access.viewer import may_operate
 from web.frame.page import Context, Page
 from web.frame.selection import LONGEST_WORD, Selection
 from web.rollouts.change_rows import ChangedKnob, changed_knobs, production_of, standing_for
+from web.rollouts.declared_fields import FIELD as DECLARED
 from web.rollouts.holds import Hold, holds
-from web.rollouts.proposal_fields import FIELDS, STAGES, UNDECIDED, Filled, filled, knob_hint, problems_of
+from web.rollouts.proposal_fields import (
+    FIELDS,
+    STAGES,
+    UNDECIDED,
+    Filled,
+    declared_hint,
+    filled,
+    knob_hint,
+    problems_of,
+)
 from web.rollouts.wave_rows import named
 
 MOST_OFFERED = 60
@@ -88,7 +99,8 @@ def form_context(client: Client, said: Mapping[str, str], *, check: bool = True)
         "said": said,
         "problems": {} if checked is None else checked.problems,
         "checked": checked,
-        "hints": _hints(by_number.get(number), nodes),
+        "hints": _hints(by_number.get(number), nodes) | {DECLARED: declared_hint(_declared(nodes))},
+        "has_declared": bool(_declared(nodes)) or bool(said.get(DECLARED)),
         "knobs": KNOBS,
         "formats": {"": "as it is"} | {str(one): str(one) for one in KNOBS[QUANTIZATION].choices},
         "pools": {one: one for one in sorted({*pools, pool} - {""})},
@@ -149,6 +161,10 @@ def _wrong(problems: Mapping[str, str]) -> str:
     name, why = next(iter(problems.items()))
     more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
     return f"Not yet: {name + ': ' if name else ''}{why}{more}"
+
+
+def _declared(nodes: Sequence[NodeView]) -> DeclaredBySome:
+    return by_some(node.effective.declared for node in nodes if node.effective is not None)
 
 
 def _hints(base: Revision | None, nodes: Sequence[NodeView]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutPhase
 from controlplane.contract.changes.blast_radius import BlastRadius
+from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.errors import Conflict
-from controlplane.contract.knobs import KNOBS
 from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
@@ -72,6 +72,7 @@ def waves(client: Client, selection: Selection) -> Context:
     """What its nodes run today is its own only while it is under way; afterwards it stands apart."""
     found = client.rollout(number(selection, "rollout"))
     previous = client.config(found.previous_revision) if found.previous_revision else None
+    wanted = client.config(found.spec.revision)
     at_end = _knobs_at_end(found)
     names = list(dict.fromkeys([*found.canary_nodes, *found.control_nodes, *at_end]))
     fleet = client.fleet(found.spec.pool)
@@ -83,12 +84,12 @@ def waves(client: Client, selection: Selection) -> Context:
         "waves": wave_rows(found, judgements(found), runs),
         "by_label": [] if found.spec.emergency else list(by_label(found.spec)),
         "planned": [{"place": place, "says": one.says} for place, one in planned],
-        "wanted": client.config(found.spec.revision),
+        "wanted": wanted,
         "previous": previous,
         "node_names": names,
         "runs_now": runs_now(client, fleet, names),
         "ran_at_end": at_end,
-        "knobs": list(KNOBS),
+        "knobs": names_in_order([*wanted.knobs.knobs(), *(() if previous is None else previous.knobs.knobs())]),
     }
 
 

@@ -13,6 +13,7 @@ from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
 from controlplane.contract.metrics import BY_SHORT
 from controlplane.contract.planning.replayed_traffic_name import TRAFFIC_PROFILES, traffic_words
 from web.frame.model_fields import ModelField, field_of_model, limit_words
+from web.rollouts.declared_fields import FIELD as DECLARED
 from web.rollouts.guard_fields import percent_words
 from web.rollouts.proposal_fields import HOW, SCHEDULE
 
@@ -37,6 +38,9 @@ TITLES = {
     "reason": "Why",
 }
 """Fields whose names alone do not say what they are."""
+DECLARED_HINT = (
+    "Knobs that the trial node declares, such as block_size = 16, 32; watermark = 0 to 0.5; another = 1 to 64 log."
+)
 SHARES = ("max_lost_share", "least_agreement")
 QUALITY = ("most_logprob_drop", "evaluation", "evaluation_margin")
 WINNER = ("propose_rollout", "auto_start_rollout")
@@ -82,7 +86,7 @@ FIRST = (
 )
 """What matters most, always shown."""
 GROUPS = (
-    Group("space", "What is searched", (*KNOBS, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
+    Group("space", "What is searched", (*KNOBS, DECLARED, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
     Group("traffic", "What is replayed", ("workload", "workload_s", "load", "trial_requests", "load_replays")),
     Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
     Group("rollout", "How its rollout goes", HOW),
@@ -94,6 +98,7 @@ def study_fields() -> dict[str, StudyField]:
     """By name; those of its rollout are the rollout editor's. The pools are offered by who knows them."""
     found = {name: _of_model(name) for name in MODEL_FIELDS if name in FIELDS}
     found |= {name: StudyField(name, name, _range_hint(knob)) for name, knob in KNOBS.items()}
+    found[DECLARED] = StudyField(DECLARED, "Declared by nodes", DECLARED_HINT)
     profiles = {use.value: ", ".join(map(limit_words, limits)) for use, limits in PROFILES.items()}
     offered = {"": "none: the limits below alone"}
     offered |= {use: f"{use.replace('_', ' ')}: {limits}" for use, limits in profiles.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Study, Trial
-from controlplane.contract.knobs import KNOBS
+from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
@@ -50,7 +50,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
         "search": search,
         "arms": arms_of(found.result, trials),
         "winner": winner,
-        "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
+        "knobs": names_in_order(name for trial in trials for name in trial.knobs),
     }
 
 

@@ -1,7 +1,7 @@
 """What the form of a new study says, as the API takes it. Pure.
 
 Guarantee: each field that is wrong is told at once, by its own name; what is left empty is not said. A study that is
-read here is one that the service's own checks let through, but for its pool's nodes.
+read here is one that the service's own checks let through, but for its pool's nodes, and what nodes declare.
 """
 
 import re
@@ -17,6 +17,8 @@ from controlplane.contract.errors import BadRequest, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS
 from controlplane.contract.planning.study_checks import check_range, check_spec
 from web.frame.model_fields import field_of_model, read
+from web.rollouts.declared_fields import FIELD as DECLARED
+from web.rollouts.declared_fields import declared_ranges
 from web.rollouts.guard_fields import share_of
 from web.rollouts.proposal_fields import HOW, knob_value
 from web.rollouts.proposal_fields import field_of as rollouts_field_of
@@ -56,7 +58,8 @@ def wanted_study(said: Mapping[str, str]) -> Wanted:
     given: dict[str, Any] = {name: take(name, _by_model) for name in READ_BY_NAME}
     given |= {name: take(name, share_of) for name in SHARES}
     given["suggested"] = take("suggested", _configurations)
-    given["space"] = {name: of for name in KNOBS if (of := take(name, knob_range)) is not None} or None
+    own = {name: of for name in KNOBS if (of := take(name, knob_range)) is not None}
+    given["space"] = own | (take(DECLARED, declared_ranges) or {}) or None
     given["constraints"] = _limits(given["constraints"], take("profile", _use_case), problems)
     given["rollout"] = _rollout(said, problems) or None
     given |= take("winner", _winner) or {}
@@ -72,7 +75,9 @@ def _made(given: Mapping[str, Any]) -> tuple[StudyCreate | None, dict[str, str]]
     """Of what could be read, so that what else is wrong is told beside what could not."""
     try:
         study = StudyCreate.model_validate(given)
-        check_spec(study)
+        check_spec(
+            study.model_copy(update={"space": {name: study.space[name] for name in study.space if name in KNOBS}})
+        )
     except ValidationError as error:
         told = [(field_of(".".join(map(str, one["loc"]))), one["msg"]) for one in error.errors(include_url=False)]
         return None, dict(reversed(told))
@@ -109,7 +114,7 @@ def field_of(told: str) -> str:
     if first == "rollout" and within:
         first = rollouts_field_of(".".join(within))
     elif first == "space" and within:
-        first = within[0]
+        first = within[0] if within[0] in KNOBS else DECLARED
     elif first in ("propose_rollout", "auto_start_rollout"):
         first = "winner"
     return first if first in FIELDS else ""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.contract.declared_knobs import is_name
 from controlplane.contract.knobs import KNOBS
 
 
@@ -34,7 +35,7 @@ def searched(summary: Mapping[str, Any]) -> Searched:
     told = space if isinstance(space, Mapping) else {}
     values, left_out = told.get("values"), told.get("left_out")
     return Searched(
-        values={name: of for name, of in values.items() if name in KNOBS and isinstance(of, list)}
+        values={name: of for name, of in values.items() if (name in KNOBS or is_name(name)) and isinstance(of, list)}
         if isinstance(values, Mapping)
         else {},
         left_out=[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.declared_knobs import is_name
 from controlplane.contract.errors import nearest
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
@@ -24,7 +25,7 @@ ROLLOUT_FIELDS = tuple(name for name in RolloutCreate.model_fields if name not i
 POLICY_FIELDS = tuple(name for name in RolloutPolicyCreate.model_fields if name != "pool")
 FIELDS: Mapping[str, Sequence[str]] = {
     POOL: ("name", CONFIG, POLICY),
-    f"{POOL}.{CONFIG}": tuple(KNOBS),
+    f"{POOL}.{CONFIG}": tuple(KNOBS),  # And those that the pool's nodes declare, which no file can know.
     f"{POOL}.{POLICY}": POLICY_FIELDS,
     ROLLOUT: ROLLOUT_FIELDS,
     SLO: SLO_FIELDS,
@@ -83,8 +84,9 @@ def _wrong(said: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(values, Mapping):
             yield f"{table}: wants a table, as [{table}]"
             continue
+        may_be_declared = table == f"{POOL}.{CONFIG}"
         for key in values:
-            if key not in fields:
+            if key not in fields and not (may_be_declared and is_name(key)):
                 yield f"[{table}]: {key}: no such field, {nearest(key, list(fields))}"
 
 

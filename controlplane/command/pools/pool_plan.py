@@ -14,8 +14,9 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase
 from controlplane.contract.changes.hooks import Hook
+from controlplane.contract.declared_knobs import by_some, parse_declared
 from controlplane.contract.errors import BadSettings, Conflict
-from controlplane.contract.knobs import config_hash, difference, parse_config
+from controlplane.contract.knobs import config_hash, difference
 from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredStep, FieldChange
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
 
@@ -61,7 +62,8 @@ def plan_pool(wanted: PoolFile, seen: PoolSeen, *, again: bool) -> PoolChanges:
     promoted = next((one for one in seen.revisions if one.number == number), None)
     if promoted is None:
         raise BadSettings(f"name: pool {wanted.pool!r} has no serving node whose configuration is known", field="name")
-    config = parse_config(wanted.config, base=promoted.knobs, prefix="config.")
+    declared = by_some(node.effective.declared for node in seen.nodes if node.effective and node.pool == wanted.pool)
+    config = parse_declared(wanted.config, declared, base=promoted.knobs, prefix="config.")
     differing = difference(config.knobs(), promoted.knobs.knobs())
     changes = PoolChanges(
         pool=wanted.pool,

@@ -6,9 +6,10 @@ import pytest
 
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import OnInconclusive
+from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.errors import BadRequest, Conflict
-from controlplane.contract.knobs import KNOBS
-from web.rollouts.proposal_fields import filled, knob_hint, knob_value, problems_of
+from controlplane.contract.knobs import KNOBS, ChangeClass
+from web.rollouts.proposal_fields import declared_hint, filled, knob_hint, knob_value, problems_of
 
 SAID = {"pool": "chat", "revision": "3"}
 
@@ -134,3 +135,14 @@ def node(**effective: Any) -> NodeView:
 )
 def test_a_knobs_hint_has_unit_bounds_class_and_the_pools_limits(name: str, nodes: list[NodeView], words: str) -> None:
     assert knob_hint(KNOBS[name], KNOBS[name].default, nodes).endswith(words)
+
+
+def test_knobs_that_nodes_declare_have_a_field_together() -> None:
+    proposal = filled({**SAID, "declared": "block_size=32, kv=fp8", "max_num_seqs": "8"}).proposal
+    assert proposal is not None and proposal.knobs == {"max_num_seqs": 8, "block_size": 32, "kv": "fp8"}
+    assert list(filled({**SAID, "declared": "block_size"}).problems) == ["declared"]
+    refused = Conflict("knobs.block_size: no", field="knobs.block_size")
+    assert problems_of(refused) == {"declared": "no"}
+    own = DeclaredKnob(change_class=ChangeClass.RESTART, start=16, values=(16, 32), unit="tokens")
+    assert "block_size: one of 16, 32 tokens, a change is a restart" in declared_hint({"block_size": [own]})
+    assert declared_hint({}) == ""

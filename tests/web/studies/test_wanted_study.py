@@ -148,3 +148,11 @@ def test_a_range_that_a_knob_cannot_take_is_refused(text: str) -> None:
 )
 def test_what_the_api_refuses_stands_at_the_forms_field(error: Conflict, problems: dict[str, str]) -> None:
     assert problems_of(error) == problems
+
+
+def test_knobs_that_nodes_declare_have_a_field_together() -> None:
+    study = wanted_study({**SAID, "declared": "block_size = 16, 32", "max_num_seqs": "8, 16"}).study
+    assert study is not None
+    assert study.space == {"max_num_seqs": KnobRange(choices=[8, 16]), "block_size": KnobRange(choices=[16, 32])}
+    assert list(wanted_study({**SAID, "declared": "block_size"}).problems) == ["declared"]
+    assert problems_of(BadRequest("space.kv: no", field="space.kv")) == {"declared": "no"}
