@@ -42,6 +42,7 @@ from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
     KnobRange,
     Measurement,
+    Objective,
     StudyClaim,
     StudyCreate,
     StudyFinish,
@@ -325,6 +326,15 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             objective="goodput",
             constraints=[_TTFT, Limit(metric="itl", q=0.99, limit_s=0.2)],
             load=2.0,
+        ),
+        "cheaper tokens, and what that costs in the first token's tail": StudyCreate(
+            pool="chat",
+            objective="cost",
+            also=[Objective(objective="ttft", objective_q=0.95)],
+            constraints=[_TTFT],
+            node_hour_price=2.4,
+            currency="EUR",
+            max_duration_s=3600,
         ),
         "the largest load within the limits, at most nine replays a trial": StudyCreate(
             pool="chat",

@@ -71,9 +71,11 @@ def fit_of(replays: Sequence[Replayed]) -> MonotoneFit:
     )
 
 
-def carried_load(replays: Sequence[Replayed], *, times: float, rate_per_s: float, seed: int) -> CarriedLoad:
-    """`times`: the load of the slice, in times of the captured one; `rate_per_s`: the requests of the slice a second.
-    At least one replay.
+def carried_load(
+    replays: Sequence[Replayed], *, times: float, rate_per_s: float, seed: int, tokens_per_request: float | None = None
+) -> CarriedLoad:
+    """`times`: the load of the slice, in times of the captured one; `rate_per_s`: the requests of the slice a second;
+    `tokens_per_request`: output tokens of these. At least one replay.
     """
     fit = fit_of(replays)
     low, high = _interval(replays, seed)
@@ -86,6 +88,7 @@ def carried_load(replays: Sequence[Replayed], *, times: float, rate_per_s: float
         at_least=at_least,
         limit=fit.broken_first,
         request_s=1.0 / (rate_per_s * counted(load)),
+        tokens_per_request=tokens_per_request,
         replays=[
             LoadReplay(
                 load=one.load * times,

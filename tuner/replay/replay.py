@@ -72,6 +72,10 @@ class ReplayResult:
         """Requests that kept each of `limits`."""
         return sum(is_good(timing, limits) for timing in self.timings)
 
+    def good_tokens(self, limits: Sequence[Limit]) -> int:
+        """Output tokens of those requests."""
+        return sum(timing.output_tokens for timing in self.timings if is_good(timing, limits))
+
     def measurement(self, extra: Sequence[tuple[str, float]] = (), good_by: Sequence[Limit] = ()) -> Measurement:
         """The contract's form, with the usual quantiles and those in `extra`. good_by: what makes a request good."""
         wanted = {(metric, q) for metric in REPLAYED for q in QUANTILES} | set(extra)
@@ -86,6 +90,7 @@ class ReplayResult:
             quantiles=quantiles,
             output_tokens_per_s=tokens / self.duration_s if self.duration_s > 0 else 0.0,
             good=self.good(good_by) if good_by else None,
+            good_tokens=self.good_tokens(good_by) if good_by else None,
             span_s=self.span_s,
         )
 

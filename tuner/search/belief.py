@@ -1,19 +1,21 @@
 """What a study's runs say of its configurations: how good each is, whether it runs and keeps the limits. Pure.
 
 Guarantee: every run counts, repeats and crashes too; limits are judged by the expected figure, not by a lucky run; a
-configuration that crashed says something of those beside it. Objective, each limit and whether it runs at all have a
-surrogate of their own (constrained Bayesian optimisation, Gardner et al. 2014), taken as independent.
+configuration that crashed says something of those beside it. Each objective, each limit and whether it runs at all
+have a surrogate of their own (constrained Bayesian optimisation, Gardner et al. 2014), taken as independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
 from tuner.search.space import Space
 from tuner.search.surrogate import Array, Posterior, Surrogate
@@ -32,10 +34,12 @@ TRIFLE = 0.01
 
 @dataclass(frozen=True)
 class Belief:
-    """About each configuration asked for. `objective`: log ratios to the default; `log_feasible`: log probabilities."""
+    """About each configuration asked for. `objective`: log ratios to the default; `log_feasible`: log probabilities;
+    `also`: the further objectives, as `objective`."""
 
     objective: Posterior
     log_feasible: Array
+    also: Sequence[Posterior] = ()
 
     @property
     def feasible(self) -> Array:
@@ -59,6 +63,46 @@ class Belief:
         found: Array = np.log(np.maximum(self.otherwise - self.objective.mean, TRIFLE)) + self.log_feasible
         return found
 
+    def no_worse(self, bounds: Sequence[float]) -> Belief:
+        """The same, where only those count as feasible whose further objectives are within `bounds` (log ratios)."""
+        kept = self.log_feasible
+        for one, bound in zip(self.also, bounds, strict=True):
+            kept = kept + one.log_below(bound)
+        return replace(self, log_feasible=kept)
+
+    # -- several objectives --------------------------------------------------------------------------------------
+
+    @property
+    def means(self) -> Array:
+        """Expected log ratios, configurations x objectives."""
+        return np.stack([one.mean for one in (self.objective, *self.also)], axis=1)
+
+    @property
+    def front(self) -> NDArray[np.bool_]:
+        """Those that likely keep the limits, and that none of these beats in what is expected of them."""
+        found, means = self.feasible >= LIKELY, self.means
+        found[found] = ~beaten(means[found])
+        return found
+
+    @property
+    def corner(self) -> Array:
+        """From where a front is measured: somewhat worse in each objective than the worst on it; without one as bad as
+        the worst of all, and no better than what runs now."""
+        means, front = self.means, self.front
+        found: Array = means[front].max(axis=0) + BREAKS if front.any() else np.maximum(means.max(axis=0), 0.0)
+        return found
+
+    def points(self, corner: Array) -> Array:
+        """Where each counts, configurations x objectives: nearer to the corner by the chance that it breaks a limit, so
+        that what it covers alone is its hypervolume times the probability of keeping them."""
+        share = self.feasible[:, None] ** (1.0 / len(corner))
+        found: Array = corner - np.maximum(corner - self.means, TRIFLE) * share
+        return found
+
+    def covered(self, corner: Array) -> float:
+        """What all of them cover together."""
+        return hypervolume(self.points(corner), corner)
+
     def best_probability(self, *, seed: int = 0) -> Array:
         """The probability of each to be the best of those that are feasible, taken as independent of each other."""
         random = np.random.default_rng(seed)
@@ -77,19 +121,26 @@ class Models:
     objective: Surrogate
     limits: Sequence[Surrogate]
     crashes: Surrogate | None
+    also: Sequence[Surrogate] = ()
 
     def at(self, places: Array) -> Belief:
         """About each of these places."""
         feasible = np.zeros(len(places))
         for one in (*self.limits, *([] if self.crashes is None else [self.crashes])):
             feasible = feasible + one.at(places).log_below()
-        return Belief(self.objective.at(places), feasible)
+        return Belief(self.objective.at(places), feasible, [one.at(places) for one in self.also])
 
-    def draw(self, places: Array, random: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
-        """One world that may be, at these places together: log ratios to the default, and which keep the limits."""
+    def draw(
+        self, places: Array, random: np.random.Generator, *, worse_by: float = 0.0
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """One world that may be, at these places together: log ratios to the default, and which keep the limits and are
+        in no further objective worse than the first place by more than `worse_by` (a log ratio)."""
         keeps = np.ones(len(places), dtype=bool)
         for one in (*self.limits, *([] if self.crashes is None else [self.crashes])):
             keeps &= one.draw(places, random) <= 0.0
+        for one in self.also:
+            drawn = one.draw(places, random)
+            keeps &= drawn <= drawn[0] + worse_by
         return self.objective.draw(places, random), keeps
 
 
@@ -98,8 +149,10 @@ def models_of(
     runs: Sequence[tuple[Mapping[str, Any], Assessment]],
     constraints: Sequence[str],
     default_s: float | None,
+    also: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Models | None:
-    """`runs`: (configuration, what came of it), repeats apart. None while nothing was measured."""
+    """`runs`: (configuration, what came of it), repeats apart. `also`: the further objectives, what the default took by
+    name. None while nothing was measured."""
     measured = [run for run in runs if run[1].objective_s is not None]
     if not measured or not space.values:
         return None
@@ -115,7 +168,12 @@ def models_of(
             limits.append(fitted(values))
     fell = [1.0 if found.objective_s is None else -1.0 for _, found in runs]
     crashes = fitted(fell, CRASH_NOISE, space.places([knobs for knobs, _ in runs])) if max(fell) > 0 else None
-    return Models(fitted([score(found.objective_s, default_s) for _, found in measured]), limits, crashes)
+    return Models(
+        fitted([score(found.objective_s, default_s) for _, found in measured]),
+        limits,
+        crashes,
+        [fitted([score(found.also.get(name), own) for _, found in measured]) for name, own in also.items()],
+    )
 
 
 def believe(
@@ -124,7 +182,8 @@ def believe(
     asked: Sequence[Mapping[str, Any]],
     constraints: Sequence[str],
     default_s: float | None,
+    also: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Belief | None:
     """About each of those asked for, as `models_of` these runs; None while nothing was measured."""
-    models = models_of(space, runs, constraints, default_s)
+    models = models_of(space, runs, constraints, default_s, also)
     return None if models is None else models.at(space.places(asked))

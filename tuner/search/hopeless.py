@@ -20,8 +20,11 @@ def broken(limits: Sequence[Limit]) -> list[Bound]:
 
 def bounds_of(spec: StudyCreate, incumbent: Outcome | None) -> list[Bound]:
     """A trial that will be above one of them has told all that is wanted of it. incumbent: the best so far; it counts
-    where it keeps the limits, for without such a one what is slow and keeps them is the best."""
+    where it keeps the limits, for without such a one what is slow and keeps them is the best. With several objectives
+    what is slow in one may be the best in another: only limits bind then."""
     found = broken(spec.held)
+    if spec.also:
+        return found
     best = None if incumbent is None else incumbent.assessment
     if best is not None and best.feasible and best.objective_s is not None and spec.objective in WATCHED:
         found.append(Bound(spec.objective, spec.objective_q, SLOWER * best.objective_s))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import optuna
@@ -53,29 +54,38 @@ def opened(url: str) -> optuna.storages.RDBStorage:
 class KeptTrials:
     """One study there, by its name."""
 
-    def __init__(self, url: str, name: str, space: Space) -> None:
-        """Raises BadSettings where the storage cannot be opened."""
-        self._space = space
+    def __init__(self, url: str, name: str, space: Space, objectives: Sequence[str] = ()) -> None:
+        """`objectives`: their names, where there are several. Raises BadSettings where the storage cannot be opened."""
+        self._space, self._also = space, list(objectives[1:])
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._study = optuna.create_study(storage=opened(url), study_name=name, load_if_exists=True)
+        directions = [optuna.study.StudyDirection.MINIMIZE] * (1 + len(self._also))
+        self._study = optuna.create_study(
+            storage=opened(url), study_name=name, load_if_exists=True, directions=directions
+        )
+        if self._also:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                self._study.set_metric_names(list(objectives))
         self._study.set_user_attr("value", VALUE)
         self._numbers = {trial.user_attrs.get(NUMBER) for trial in self._study.get_trials(deepcopy=False)}
 
     def keep(
-        self, number: int, knobs: Mapping[str, Any], assessment: Assessment, default_s: float | None, limits: list[str]
+        self, number: int, knobs: Mapping[str, Any], assessment: Assessment, default: Assessment, limits: list[str]
     ) -> None:
-        """What came of a trial; one that an earlier worker has left there stays as it is."""
+        """What came of a trial, beside the default's; one that an earlier worker has left there stays as it is."""
         if number in self._numbers:
             return
         measured = assessment.objective_s is not None
+        values = [score(assessment.objective_s, default.objective_s)]
+        values += [score(assessment.also.get(name), default.also.get(name)) for name in self._also]
         try:
             self._study.add_trial(
                 optuna.trial.create_trial(
                     state=optuna.trial.TrialState.COMPLETE if measured else optuna.trial.TrialState.FAIL,
                     params=self._space.params(knobs),
                     distributions=self._space.distributions(),
-                    value=score(assessment.objective_s, default_s) if measured else None,
-                    user_attrs={NUMBER: number, "objective_s": assessment.objective_s},
+                    values=values if measured else None,
+                    user_attrs={NUMBER: number, "objective_s": assessment.objective_s, **assessment.also},
                     # What was not measured counts as held, unless nothing was.
                     constraints={
                         name: constraint_value(assessment.violations.get(name, 0.0 if measured else assessment.worst))

@@ -7,11 +7,11 @@ better.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, OF_LIMITS
+from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, OF_GOOD, OF_LIMITS
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Measurement, StudyCreate
+from controlplane.contract.bodies.studies import Measurement, Objective, StudyCreate
 from tuner.replay.replay import key
 
 ERRORS = "errors"
@@ -24,10 +24,12 @@ CRASH_VIOLATION = 10.0
 
 @dataclass(frozen=True)
 class Assessment:
-    """`objective_s` is None when nothing was measured, for example because every request failed."""
+    """`objective_s` is None when nothing was measured, for example because every request failed. `also`: the further
+    objectives, seconds by name."""
 
     objective_s: float | None
     violations: dict[str, float]
+    also: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
@@ -41,13 +43,13 @@ class Assessment:
 
 def needed_quantiles(spec: StudyCreate) -> list[tuple[str, float]]:
     """What a measurement must hold for this study."""
-    own = [] if spec.objective in OF_LIMITS else [(spec.objective, spec.objective_q)]
+    own = [(one.objective, one.objective_q) for one in spec.objectives if one.objective not in OF_LIMITS]
     return [*own, *((limit.metric, limit.q) for limit in spec.constraints)]
 
 
 def good_by(spec: StudyCreate) -> list[Limit]:
     """What a request must keep to be a good one, where the study asks how many are."""
-    return spec.constraints if spec.objective == GOODPUT else []
+    return spec.constraints if spec.seeks(*OF_GOOD) else []
 
 
 def violations(measurement: Measurement, spec: StudyCreate) -> dict[str, float]:
@@ -63,13 +65,22 @@ def violations(measurement: Measurement, spec: StudyCreate) -> dict[str, float]:
 
 def assess(measurement: Measurement, spec: StudyCreate, quality: Mapping[str, float] | None = None) -> Assessment:
     """`quality`: violations of the quality gate, which count as any other constraint."""
-    if spec.objective == GOODPUT:
-        objective = measurement.good_s
-    elif spec.objective == MAX_LOAD:
-        objective = None if measurement.carried is None else measurement.carried.request_s
-    else:
-        objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
-    return Assessment(objective, violations(measurement, spec) | dict(quality or {}))
+    first, *others = spec.objectives
+    also = {one.name: value for one in others if (value := value_s(one, measurement)) is not None}
+    return Assessment(value_s(first, measurement), violations(measurement, spec) | dict(quality or {}), also)
+
+
+def value_s(objective: Objective, measurement: Measurement) -> float | None:
+    """Seconds of an objective; None where it was not measured."""
+    carried = measurement.carried
+    told = {
+        GOODPUT: measurement.good_s,
+        GOODPUT_TOKENS: measurement.good_token_s,
+        MAX_LOAD: None if carried is None else carried.request_s,
+        COST: None if carried is None else carried.cost_s,
+    }
+    name = objective.name
+    return told[name] if name in told else measurement.quantiles.get(name)
 
 
 def crashed() -> Assessment:
@@ -85,12 +96,19 @@ def mean_assessment(runs: Sequence[Assessment]) -> Assessment:
     measured = [run for run in runs if run.objective_s is not None and run.objective_s > 0]
     if not measured:
         return runs[-1]
-    objective = math.exp(math.fsum(math.log(run.objective_s or 1.0) for run in measured) / len(measured))
+    objective = mean_ratio([run.objective_s or 1.0 for run in measured])
+    names = dict.fromkeys(name for run in measured for name in run.also)
+    also = {name: mean_ratio([run.also[name] for run in measured if run.also.get(name)]) for name in names}
     found = {}
     for name in sorted(set().union(*(run.violations for run in measured))):
         values = [constraint_value(run.violations[name]) for run in measured if name in run.violations]
         found[name] = math.exp(math.fsum(values) / len(values)) - 1.0
-    return Assessment(objective, found)
+    return Assessment(objective, found, also)
+
+
+def mean_ratio(values: Sequence[float]) -> float:
+    """The geometric mean of positive values, at least one."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def score(objective_s: float | None, default_s: float | None) -> float:

@@ -41,10 +41,11 @@ def random_rival(
     spent_s: float,
     run_s: float,
     change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
+    worse_by: float = 0.0,
     seed: int = 0,
 ) -> RandomRival | None:
-    """spent_s: on the search, the default's run too; change_s: of going from one configuration to another. None where
-    there is nothing to choose from.
+    """spent_s: on the search, the default's run too; change_s: of going from one configuration to another; worse_by:
+    than the default in any further objective, a log ratio. None where there is nothing to choose from.
     """
     others = [knobs for knobs in candidates if knobs != default]
     if not others:
@@ -55,7 +56,7 @@ def random_rival(
         drawn = (others[place] for place in random.permutation(len(others))[:MOST_TRIALS])
         tried = [default, *_tried(default, drawn, spent_s - run_s, run_s, change_s)]
         trials.append(len(tried) - 1)
-        gains.append(_gain(models, space.places(tried), random))
+        gains.append(_gain(models, space.places(tried), random, worse_by))
     low, high = np.quantile(gains, (0.1, 0.9))
     return RandomRival(int(np.median(trials)), float(np.mean(gains)), float(low), float(high))
 
@@ -77,9 +78,9 @@ def _tried(
         before = knobs
 
 
-def _gain(models: Models, places: Array, random: np.random.Generator) -> float:
+def _gain(models: Models, places: Array, random: np.random.Generator, worse_by: float) -> float:
     """The winner's improvement over the default, whose place is the first; 0 where nothing looked better."""
-    values, keeps = models.draw(places, random)
+    values, keeps = models.draw(places, random, worse_by=worse_by)
     seen = values + models.objective.noise * random.standard_normal(len(places))
     keeps[0] = True  # What runs now is what is kept where nothing is better.
     best = int(np.where(keeps, seen, np.inf).argmin())

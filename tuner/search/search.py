@@ -6,11 +6,15 @@ gate leaves the space; a crash is kept, so that what lies beside it is doubted; 
 proposals. It ends when the next trial is expected to gain less than it is worth. With a `Budget`, a change
 that costs as much as several runs comes only after as many runs, so that restarts do not eat the study, and never when
 the time left cannot pay for it. What others measure at the same time counts as a run of the usual outcome until it is
-told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one thing.
+told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one thing. Of several objectives it seeks
+the front, by expected hypervolume improvement; the incumbent is then the best in the first that is hardly worse than
+the default in any other.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -23,18 +27,23 @@ from controlplane.contract.share_text import share_text
 from tuner.search.belief import Belief, believe, models_of
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
+from tuner.search.front import expected_gain
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import Assessment, mean_assessment
 from tuner.search.quality_gate import is_unfit
 from tuner.search.random_rival import RandomRival, random_rival
 from tuner.search.space import Space
+from tuner.search.surrogate import Array
 
 LEAST_GAIN, SURE = 0.015, 0.8
-"""A next trial that is expected to make the best less than so much better (log ratio) does not pay, once something that
-was measured keeps the limits with this probability: what a lucky run lets in is no end."""
+"""A next trial that is expected to make the best less than so much better (log ratio; of several objectives the share
+of what the front covers) does not pay, once something that was measured keeps the limits with this probability: what a
+lucky run lets in is no end."""
 LEAST_TRIALS = 6
 """So many are measured before that is asked: fewer do not tell how large a gain may be."""
 _LEAST = 1e-12
+SIDE = 1.96
+"""Standard deviations from the middle to an end of a 95 % interval."""
 FIRST = 3
 """Trials before a model guides, where nobody has suggested any."""
 REPEAT_EVERY = 4
@@ -59,6 +68,18 @@ class Outcome:
     chance: float = 0.0
 
 
+@dataclass(frozen=True)
+class FrontPoint:
+    """A configuration of the front. `number`: its first trial; `values`: (expected, low, high) by objective in the
+    search's order, seconds, the interval of 95 %; `feasible`: the probability that it keeps the limits."""
+
+    number: int
+    runs: int
+    knobs: dict[str, Any]
+    values: list[tuple[float, float, float]]
+    feasible: float
+
+
 class Search:
     """One study's search. `constraints` are the names that every assessment's violations may have, in a fixed order.
 
@@ -76,9 +97,11 @@ class Search:
         suggested: Sequence[Mapping[str, Any]] = (),
         remembered: Sequence[Mapping[str, Any]] = (),
         kept: KeptTrials | None = None,
+        also: Sequence[str] = (),
+        also_tolerance: float = 0.1,
     ) -> None:
         """`remembered`: what was good before, measured before the usual first points. `kept`: where Optuna finds the
-        trials.
+        trials. `also`: further objectives, and the share by which the best may be worse than the default in one.
         """
         self.space = space
         self.default = dict(default)
@@ -86,7 +109,8 @@ class Search:
         self._constraints = list(constraints)
         self._max_trials = max_trials
         self._candidates = space.configurations(Random(seed))
-        self._default_s: float | None = None
+        self._also, self._worse_by = list(also), math.log1p(also_tolerance)
+        self._default = Assessment(None, {})
         known = [space.complete(space.chosen(self.default | dict(knobs))) for knobs in suggested or remembered]
         first = known if suggested else (known + first_points(space, self.default))[:FIRST]
         self._waiting = [knobs for knobs in first if not space.infeasible(knobs)]
@@ -138,12 +162,12 @@ class Search:
     def tell(self, candidate: Candidate, assessment: Assessment) -> None:
         """What came of a candidate. Hand in `objective.crashed()` for one that could not be measured."""
         if candidate.number == 0:
-            self._default_s = assessment.objective_s
+            self._default = assessment
         if is_unfit(assessment.violations):
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
         if self._kept is not None:
-            self._kept.keep(candidate.number, candidate.knobs, assessment, self._default_s, self._constraints)
+            self._kept.keep(candidate.number, candidate.knobs, assessment, self._default, self._constraints)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
@@ -151,14 +175,14 @@ class Search:
         """The incumbent: the measured one that is worth most, by its gain and the probability that it keeps the limits;
         None when all crashed. Its assessment is that of all its runs together.
         """
-        measured, belief = self._measured()
+        measured, belief = self._choice()
         if belief is None:
             return measured[0] if measured else None
         return measured[int(belief.log_worth.argmax())]
 
     def finalists(self, most: int) -> list[Outcome]:
         """Up to `most` measured configurations besides the default, the likeliest to be the best feasible first."""
-        measured, belief = self._measured()
+        measured, belief = self._choice()
         if belief is None:
             return []
         chances = belief.best_probability()
@@ -169,6 +193,24 @@ class Search:
             if own.knobs != self.default and chance > 0
         ]
         return found[:most]
+
+    def front(self) -> list[FrontPoint]:
+        """Of the measured configurations those that likely keep the limits and that no such one beats in all objectives
+        together, the first objective's best first."""
+        measured, belief = self._measured()
+        defaults = [self._default.objective_s, *self._also_default().values()]
+        if belief is None or None in defaults:
+            return []
+        runs = Counter(canonical_json(outcome.knobs) for outcome in self.outcomes)
+        found = []
+        for place in np.flatnonzero(belief.front):
+            values = [
+                _interval(own or 0.0, float(one.mean[place]), float(one.sd[place]))
+                for own, one in zip(defaults, (belief.objective, *belief.also), strict=True)
+            ]
+            number, knobs = measured[place].number, measured[place].knobs
+            found.append(FrontPoint(number, runs[canonical_json(knobs)], knobs, values, float(belief.feasible[place])))
+        return sorted(found, key=lambda point: point.values[0][0])
 
     def why_over(self) -> str:
         """Why no further trial is wanted; empty while one is."""
@@ -208,11 +250,20 @@ class Search:
         self, *, spent_s: float, run_s: float, change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float]
     ) -> RandomRival | None:
         """What random search would have found in `spent_s`; None where nothing was measured, or to be chosen from."""
-        models = models_of(self.space, self._runs(), self._constraints, self._default_s)
+        models = models_of(self.space, self._runs(), self._constraints, self._default.objective_s, self._also_default())
         if models is None:
             return None
         fit = [knobs for knobs in self._candidates if knobs[QUANTIZATION] not in self._unfit]
-        return random_rival(self.space, models, self.default, fit, spent_s=spent_s, run_s=run_s, change_s=change_s)
+        return random_rival(
+            self.space,
+            models,
+            self.default,
+            fit,
+            spent_s=spent_s,
+            run_s=run_s,
+            change_s=change_s,
+            worse_by=self._worse_by,
+        )
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -237,7 +288,7 @@ class Search:
             apart = np.abs(self.space.places(asked)[:, None] - tried[None]).sum(axis=2).min(axis=1)
             return Candidate(number, asked[int(apart.argmax())])
         # Of what is infeasible for certain the least so is still found: hence logarithms.
-        gains = np.log(belief.objective.improvement(self._reference()) + _LEAST) + belief.log_feasible
+        gains = np.log(self._expected(belief) + _LEAST) + belief.log_feasible
         if not self._waiting:
             self._gain = float(np.exp(gains.max()))
         return Candidate(number, asked[int(gains.argmax())])
@@ -271,6 +322,28 @@ class Search:
     def _fresh(self, knobs: Mapping[str, Any]) -> bool:
         """Not measured yet, and not known to be of no use."""
         return knobs[QUANTIZATION] not in self._unfit and canonical_json(knobs) not in self._seen
+
+    def _expected(self, belief: Belief) -> Array:
+        """What each is expected to make better, did it keep the limits: the best by a log ratio; of several objectives
+        the share that it adds to what their front covers."""
+        if not self._also:
+            return belief.objective.improvement(self._reference())
+        _, known = self._measured()
+        assert known is not None
+        corner = known.corner
+        return expected_gain([belief.objective, *belief.also], known.points(corner), corner) / known.covered(corner)
+
+    def _choice(self) -> tuple[list[Outcome], Belief | None]:
+        """As `_measured`, where what may be worse than the default in a further objective may break a limit."""
+        measured, belief = self._measured()
+        if belief is None or not self._also:
+            return measured, belief
+        place = next((place for place, outcome in enumerate(measured) if outcome.knobs == self.default), None)
+        bounds = [self._worse_by + (0.0 if place is None else float(one.mean[place])) for one in belief.also]
+        return measured, belief.no_worse(bounds)
+
+    def _also_default(self) -> dict[str, float | None]:
+        return {name: self._default.also.get(name) for name in self._also}
 
     def _reference(self) -> float:
         """What a trial has to improve on: an objective that is for certain worth as much as the incumbent. One that may
@@ -307,10 +380,20 @@ class Search:
         if supposed and runs:
             usual = mean_assessment([assessment for _, assessment in runs])
             runs += [(knobs, usual) for knobs in self._pending.values()]
-        return believe(self.space, runs, asked, self._constraints, self._default_s)
+        default_s = self._default.objective_s
+        return believe(self.space, runs, asked, self._constraints, default_s, self._also_default())
 
     def _runs(self) -> list[tuple[dict[str, Any], Assessment]]:
         return [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]
 
     def _gated(self, outcome: Outcome) -> bool:
         return is_unfit(outcome.assessment.violations)
+
+
+def _interval(default_s: float, mean: float, sd: float) -> tuple[float, float, float]:
+    """The expected value and the ends of its interval, seconds, of a log ratio to the default."""
+    return (
+        default_s * math.exp(mean),
+        default_s * math.exp(mean - SIDE * sd),
+        default_s * math.exp(mean + SIDE * sd),
+    )

@@ -38,7 +38,10 @@ def tune(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Ask for a study of this pool; without, be a worker.")] = None,
     objective: Annotated[
-        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput, or max_load: what keeps the limits.")
+        str,
+        typer.Option(
+            help="METRIC:QUANTILE to minimise, or what keeps the limits: goodput, goodput_tokens, max_load, cost."
+        ),
     ] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[

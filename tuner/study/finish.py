@@ -98,7 +98,7 @@ class Finish:
         winner = self._chosen(self._near(finalists))
         pairs, design, runs_in_order, about = self._planned(winner, default)
         limits = [key(limit.metric, limit.q) for limit in self._spec.held]
-        race = Race(pairs, design, limits)
+        race = Race(pairs, design, limits, self._spec.also, self._spec.also_tolerance)
         winners: list[Measured] = []
         excess: dict[str, float] = {}
         for pair, arm in runs_in_order:

@@ -155,6 +155,7 @@ class Measuring:
                 state=TrialState.FAILED if measured.error else TrialState.COMPLETE,
                 feasible=assessment.feasible,
                 objective_s=assessment.objective_s,
+                also_s=dict(assessment.also),
                 violations={name: round(value, 6) for name, value in assessment.violations.items()},
                 measurement=measured.measurement,
                 quality=measured.quality,

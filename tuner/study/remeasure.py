@@ -1,7 +1,8 @@
 """The last word on a study: finalists measured again, on traffic that the search never saw. Pure.
 
 Guarantee: BETTER only when the interval of the improvement over the default lies above zero AND the winner held every
-limit in its fresh runs, all together and with a margin for noise. First the finalists alone run heats, which choose
+limit in its fresh runs, all together and with a margin for noise, AND is in no further objective worse than the default
+by more than the study's tolerance, with the same margin. First the finalists alone run heats, which choose
 one; then that one and the default run pairs, of which no heat is one, so that the choice does not flatter the figures.
 
 Runs of pairs go A B B A A B ..., so that a drift of the machine hits both alike, and both runs of a pair replay the
@@ -15,8 +16,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.studies import Carries, Evaluation, Measurement, StudyVerdict
-from tuner.search.objective import Assessment, constraint_value, mean_assessment
+from controlplane.contract.bodies.studies import (
+    AlsoFound,
+    CarriedLoad,
+    Evaluation,
+    Measurement,
+    Objective,
+    StudyVerdict,
+)
+from tuner.search.objective import Assessment, constraint_value, mean_assessment, mean_ratio
 from tuner.study.paired_test import (
     FEWEST_PAIRS,
     MOST_PAIRS,
@@ -40,6 +48,8 @@ BEHIND = 1.25
 """A finalist that takes this many times as long as the fastest leaves after its first heat."""
 SURE = 0.9
 """How certain it has to be that a limit holds, beyond the noise of the runs."""
+ALSO_SURE = 0.975
+"""Of each end of a further objective's interval."""
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
 BLOCKS_CHANGES = 2
@@ -113,22 +123,28 @@ def still_running(heats: Sequence[Sequence[Assessment]]) -> list[int]:
 
 @dataclass
 class Race:
-    """The pairs of winner and default, as they come in. `last`: how many there are at most."""
+    """The pairs of winner and default, as they come in. `last`: how many there are at most; `also`: further objectives,
+    and the share `worse_by` by which the winner may be worse in one."""
 
     last: int
     design: str
     limits: Sequence[str]
+    also: Sequence[Objective] = ()
+    worse_by: float = 0.0
     objective: dict[str, list[float]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
     excess: list[Mapping[str, float]] = field(default_factory=list)
     """The winner's violations, run by run."""
     counts: dict[str, Counts] = field(default_factory=dict)
     """By arm, where the objective counts good requests."""
-    loads: dict[str, list[Carries]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
+    beside: dict[str, list[Mapping[str, float]]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
+    """By arm, run by run, the further objectives by name."""
+    loads: dict[str, list[CarriedLoad]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
     """By arm, run by run, where the objective is the largest load."""
 
     def add(self, arm: str, assessment: Assessment, measurement: Measurement | None = None) -> None:
         assert assessment.objective_s is not None
         self.objective[arm].append(assessment.objective_s)
+        self.beside[arm].append(assessment.also)
         if measurement is not None and measurement.good is not None:
             good, of, runs = self.counts.get(arm, (0, 0, 0))
             self.counts[arm] = (good + measurement.good, of + measurement.requests, runs + 1)
@@ -159,6 +175,39 @@ class Race:
         ]
 
     @property
+    def also_found(self) -> list[AlsoFound]:
+        """The further objectives over the whole pairs; of which one was measured in none of them is left out."""
+        return [found for one in self.also if (found := self._also_found(one)) is not None]
+
+    @property
+    def also_held(self) -> bool:
+        """Whether each was measured, and is hardly worse than the default's."""
+        return sum(one.held for one in self.also_found) == len(self.also)
+
+    def _also_found(self, one: Objective) -> AlsoFound | None:
+        pairs = [
+            (before[one.name], after[one.name])
+            for before, after in zip(self.beside[DEFAULT], self.beside[WINNER], strict=False)
+            if before.get(one.name) and after.get(one.name)
+        ]
+        if not pairs:
+            return None
+        defaults, winners = zip(*pairs, strict=True)
+        worse = [math.log(after / before) for before, after in pairs]
+        high, end = upper_mean(worse, SURE), upper_mean(worse, ALSO_SURE)
+        middle = math.fsum(worse) / len(worse)
+        return AlsoFound(
+            objective=one.objective,
+            objective_q=one.objective_q,
+            default_s=mean_ratio(defaults),
+            winner_s=mean_ratio(winners),
+            improvement=-math.expm1(middle),
+            interval=None if end == math.inf else (-math.expm1(end), -math.expm1(2.0 * middle - end)),
+            worse_at_most=None if high == math.inf else math.expm1(high),
+            held=high <= math.log1p(self.worse_by),
+        )
+
+    @property
     def settled(self) -> bool:
         """Whether no further pair is wanted. Blocks are never cut short."""
         if self.pairs >= self.last:
@@ -166,7 +215,7 @@ class Race:
         if self.design == BLOCKS or self.pairs < FEWEST_PAIRS or len(set(map(len, self.objective.values()))) > 1:
             return False
         found = self.found
-        return found.high < 0 or is_hopeless(self._ratios()) or (found.low > 0 and not self.unsure)
+        return found.high < 0 or is_hopeless(self._ratios()) or (found.low > 0 and not self.unsure and self.also_held)
 
     def _ratios(self) -> list[float]:
         return log_ratios(self.objective[DEFAULT][: self.pairs], self.objective[WINNER][: self.pairs])
@@ -177,9 +226,11 @@ def verdict(
     violations: Mapping[str, float],
     unsure: Sequence[str] = (),
     evaluation: Evaluation | None = None,
+    *,
+    also_held: bool = True,
 ) -> StudyVerdict:
     """`violations`: of the winner, over all its fresh runs together. `unsure`: limits that may not hold. `evaluation`:
-    the study's own, where it asked for one."""
-    held = all(excess <= 0 for excess in violations.values()) and not unsure
+    the study's own, where it asked for one. `also_held`: whether no further objective may have become worse."""
+    held = all(excess <= 0 for excess in violations.values()) and not unsure and also_held
     held = held and (evaluation is None or evaluation.held)
     return StudyVerdict.BETTER if held and found.low > 0 else StudyVerdict.NOT_BETTER

@@ -34,6 +34,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
+from controlplane.contract.planning.cost_text import costs_text
 from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
@@ -50,6 +51,7 @@ from tuner.search.space_told import space_told
 from tuner.study.earlier_studies import remembered
 from tuner.study.evaluation_pair import evaluated
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
+from tuner.study.further_findings import cost_alone, costs_by_pairs, front_of
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
@@ -122,6 +124,7 @@ class StudyRun:
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
             self._node, self._serving = node, plan.serving
+            self._tokens_per_s = plan.seen.get("captured", {}).get("output_tokens_per_s")
             return self._conclude(measuring, search, log, measuring.search(search))
 
     def help(self) -> bool:
@@ -272,6 +275,8 @@ class StudyRun:
             suggested=[default | knobs for knobs in spec.suggested],
             remembered=[one.knobs for one in plan.remembered],
             kept=self._kept(space) if own else None,
+            also=[one.name for one in spec.also],
+            also_tolerance=spec.also_tolerance,
         )
         measuring = Measuring(spec, bench, log, self._time, stop=stop, progress=self._hooks.progress, own=own)
         return measuring, search, log
@@ -327,13 +332,15 @@ class StudyRun:
         race, winner = finished.race, finished.winner.knobs
         found, unsure = race.found, race.unsure
         evaluation = None
-        if verdict(found, finished.excess, unsure) is StudyVerdict.BETTER:
+        if verdict(found, finished.excess, unsure, also_held=race.also_held) is StudyVerdict.BETTER:
             evaluation = self._evaluated(winner, default)
-        decided = verdict(found, finished.excess, unsure, evaluation)
+        decided = verdict(found, finished.excess, unsure, evaluation, also_held=race.also_held)
         own = (trial.quality for trial in log.trials if canonical_json(trial.knobs) == canonical_json(winner))
         quality = next(filter(None, own), {})
         means = {arm: sum(values) / len(values) for arm, values in race.objective.items()}
         carries = over_runs(race.loads[WINNER], self._spec.load), over_runs(race.loads[DEFAULT], self._spec.load)
+        also = race.also_found
+        costs = costs_by_pairs(self._spec, race, *carries, self._tokens_per_s)
         payback_s = None
         if decided is StudyVerdict.BETTER:
             # The trial node's time, in what the pool's nodes save each second.
@@ -346,6 +353,9 @@ class StudyRun:
             default_objective_s=means[DEFAULT],
             winner_carries=carries[0],
             default_carries=carries[1],
+            costs=costs,
+            also=also,
+            front=front_of(self._spec, search),
             improvement=found.estimate,
             interval=(found.low, found.high) if found.low > -math.inf else None,
             repeats=found.repeats,
@@ -366,6 +376,8 @@ class StudyRun:
                 carries=carries,
                 quality=quality,
                 evaluation=evaluation,
+                also=also,
+                costs=costs,
             ),
             quality=quality,
             evaluation=evaluation,
@@ -392,6 +404,9 @@ class StudyRun:
         measured = search.outcomes[0].assessment.objective_s
         carried = self._carried.get(search.outcomes[0].number)
         told = "" if carried is None else f" {upper_first(carries_text(self._spec, None, carried))}."
+        costs = cost_alone(self._spec, carried, self._tokens_per_s)
+        if costs is not None:
+            told += f" {upper_first(costs_text(costs, self._spec))}."
         return StudyResult(
             verdict=StudyVerdict.NOT_BETTER,
             winner=None if best is None else best.knobs,
@@ -400,6 +415,8 @@ class StudyRun:
             default_objective_s=measured,
             winner_carries=None if best is None else self._carried.get(best.number),
             default_carries=carried,
+            costs=costs,
+            front=front_of(self._spec, search),
             default_revision=self._study.default_revision,
             summary=f"Keep what runs now: {reason}.{told}",
             importances=search.importances(),
@@ -412,7 +429,7 @@ class StudyRun:
         study = self._study
         try:
             name = f"study {study.id} of pool {study.spec.pool}, {study.created_at:%Y-%m-%d %H:%M:%S}"
-            return KeptTrials(self._hooks.storage, name, space)
+            return KeptTrials(self._hooks.storage, name, space, [one.name for one in study.spec.objectives])
         except BadSettings as error:
             logger.warning("study %d: its trials are not in Optuna's storage: %s", study.id, error.message)
             return None

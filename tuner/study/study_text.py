@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, OF_LIMITS
-from controlplane.contract.bodies.studies import Carries, Evaluation, StudyCreate, StudyVerdict
+from controlplane.contract.bodies.knob_schema import OF_GOOD, OF_LOADS, RATES
+from controlplane.contract.bodies.studies import AlsoFound, Carries, Costs, Evaluation, StudyCreate, StudyVerdict
 from controlplane.contract.knobs import difference
 from controlplane.contract.planning.carried_text import carried_text, limits_text
+from controlplane.contract.planning.cost_text import costs_text
+from controlplane.contract.planning.objective_text import also_text, called, change_text, more_a_second
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from tuner.study.paired_test import Improvement
@@ -36,11 +38,13 @@ def summary_of(
     carries: tuple[Carries | None, Carries | None] = (None, None),
     quality: Mapping[str, float] = MappingProxyType({}),
     evaluation: Evaluation | None = None,
+    also: Sequence[AlsoFound] = (),
+    costs: Costs | None = None,
 ) -> str:
     """The verdict with its evidence, in a few sentences. `carries`: the winner's largest load, and the default's.
-    `quality`: of the winner's weight format."""
-    gain = more_a_second if spec.objective in OF_LIMITS else float
-    aim = "goodput" if spec.objective == GOODPUT else "the largest load"
+    `quality`: of the winner's weight format. `also`: the further objectives."""
+    gain = more_a_second if spec.objective in RATES else float
+    aim = called(spec.objectives[0])
     of = f"of {traffic_words(spec.workload)} " if spec.workload else ""
     pairs = f"{found.repeats} {_pairs(design)} on traffic {of}that the search did not see"
     interval = (
@@ -51,25 +55,41 @@ def summary_of(
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"
-        done = f"{aim} rises" if spec.objective in OF_LIMITS else f"{spec.aim} falls"
-        held = "few enough were lost" if spec.objective == GOODPUT else "every limit held"
-        if None not in carries:
+        done = change_text(spec.objectives[0], found.estimate)
+        held = "few enough were lost" if spec.objective in OF_GOOD else "every limit held"
+        if spec.objective in OF_LOADS and None not in carries:
             held = carries_text(spec, *carries)
-        told = quality_sentences(quality, evaluation)
-        return f"{done} by {_percent(gain(found.estimate))} ({interval}) with {change}; {held}{repaid}.{told}"
+        told = _beside(spec, carries, also, costs) + quality_sentences(quality, evaluation)
+        return f"{done} ({interval}) with {change}; {held}{repaid}.{told}"
     broken = [f"{name_} by {_percent(value)}" for name_, value in excess.items() if value > 0]
     if broken:
         reason = f"it exceeded {', '.join(broken)}"
     elif found.low > 0:
         reason = f"it may exceed {', '.join(unsure)}" if unsure else "its evaluation does not hold"
+        if not unsure and sum(one.held for one in also) < len(spec.also):
+            reason = "it may be worse than the default in a further objective"
     else:
         reason = "the interval does not exclude zero"
-    does = f"raises {aim}" if spec.objective in OF_LIMITS else f"lowers {spec.aim}"
-    loads = "" if None in carries else f" {upper_first(carries_text(spec, *carries))}."
+    does = f"{'raises' if spec.objective in RATES else 'lowers'} {aim}"
+    loads = (
+        "" if None in carries or spec.objective not in OF_LOADS else f" {upper_first(carries_text(spec, *carries))}."
+    )
     return (
         f"Keep what runs now: the best candidate ({change}) {does} by {_percent(gain(found.estimate))} ({interval}), "
-        f"and {reason}.{loads}{quality_sentences(quality, evaluation)}"
+        f"and {reason}.{loads}{_beside(spec, carries, also, costs)}{quality_sentences(quality, evaluation)}"
     )
+
+
+def _beside(
+    spec: StudyCreate, carries: tuple[Carries | None, Carries | None], also: Sequence[AlsoFound], costs: Costs | None
+) -> str:
+    """A sentence each, with a space before it, of what is no part of the first objective."""
+    told = [", ".join(map(also_text, also))]
+    if spec.objective not in OF_LOADS and None not in carries:
+        told.append(carries_text(spec, *carries))
+    if costs is not None:
+        told.append(costs_text(costs, spec))
+    return "".join(f" {upper_first(one)}." for one in told if one)
 
 
 def quality_sentences(quality: Mapping[str, float], evaluation: Evaluation | None) -> str:
@@ -90,11 +110,6 @@ def carries_text(spec: StudyCreate, winner: Carries | None, default: Carries | N
 
 def upper_first(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def more_a_second(less_time: float) -> float:
-    """By how much a rate rises where the time per piece falls by so much."""
-    return math.inf if less_time >= 1.0 else less_time / (1.0 - less_time)
 
 
 def _pairs(design: str) -> str:

@@ -44,7 +44,7 @@ class TrialLog:
     def outcomes(self) -> list[Outcome]:
         """Of the search, what was measured."""
         return [
-            Outcome(trial.number, trial.knobs, Assessment(trial.objective_s, trial.violations))
+            Outcome(trial.number, trial.knobs, Assessment(trial.objective_s, trial.violations, trial.also_s))
             for trial in self.search
             if trial.state in MEASURED
         ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import MAX_LOAD
+from controlplane.contract.bodies.knob_schema import OF_LOADS
 from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate, Trial, TrialState
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.duration_text import duration_text
@@ -50,7 +50,7 @@ class Measured:
     @classmethod
     def of(cls, trial: Trial) -> Measured:
         """One that was reported."""
-        found = Assessment(trial.objective_s, trial.violations)
+        found = Assessment(trial.objective_s, trial.violations, trial.also_s)
         failed = trial.error if trial.state is TrialState.FAILED else ""
         return cls(found, trial.measurement, trial.samples, trial.quality, failed)
 
@@ -90,8 +90,8 @@ class Bench:
         self._runs += 1
         node.warm_up(self._corpus, salt=-self._runs)
         early = ""
-        if self._spec.objective == MAX_LOAD:
-            result, carried = self._at_loads(piece, heat)
+        if self._spec.seeks(*OF_LOADS):
+            result, carried = self._at_loads(piece, heat, bounds)
         else:
             workload, carried = piece.workload if heat is None else rearranged(piece.workload, heat), None
             result = self._replayed(piece, workload, heat, bounds)
@@ -120,9 +120,9 @@ class Bench:
         node.drain()
         return result
 
-    def _at_loads(self, piece: Slice, heat: int | None) -> tuple[ReplayResult, CarriedLoad]:
+    def _at_loads(self, piece: Slice, heat: int | None, bounds: Sequence[Bound]) -> tuple[ReplayResult, CarriedLoad]:
         """Replays at loads around the largest that keeps the limits: the one at the largest that was kept, and that
-        load."""
+        load. Where another objective is measured at the slice's own load, the first is at that, and is the one."""
         spec, whole = self._spec, piece.workload.requests
         if not whole[-1].timestamp:
             raise BadRequest("the captured requests all came at once: there is no rate to raise or lower")
@@ -130,14 +130,19 @@ class Bench:
         kept = Kept(spec.constraints, spec.max_lost_share)
         results: list[ReplayResult] = []
         replays: list[Replayed] = []
-        load: float | None = first_load(heat)
-        while load is not None and len(replays) < spec.load_replays:
+        at_own = any(one.objective not in OF_LOADS for one in spec.objectives)
+        begins = list(dict.fromkeys([1.0, first_load(heat)] if at_own else [first_load(heat)]))
+        while len(replays) < spec.load_replays:
+            load = begins.pop(0) if begins else next_load(fit_of(replays))
+            if load is None:
+                break
             workload = at_load(piece.workload, load, heat, len(replays))
-            results.append(self._replayed(piece, workload, heat, broken(spec.constraints)))
+            own = bounds if at_own and not replays else broken(spec.constraints)
+            results.append(self._replayed(piece, workload, heat, own))
             replays.append(Replayed(load, results[-1].timings, kept, ended_early=results[-1].lost is not None))
-            load = next_load(fit_of(replays))
-        found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed)
-        return results[largest_kept(replays, found, spec.load)], found
+        tokens = sum(request.output_length for request in whole) / len(whole)
+        found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed, tokens_per_request=tokens)
+        return results[0 if at_own else largest_kept(replays, found, spec.load)], found
 
 
 def early_text(lost: Bound, requests: int, planned: int) -> str:

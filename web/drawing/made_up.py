@@ -8,6 +8,7 @@ from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn,
 from controlplane.contract.step_limits import StepLimit
 from web.drawing.closing_band import Known, closing_band
 from web.drawing.counted_bars import Counted, counted_bars
+from web.drawing.fronts.pareto_chart import Placed, Side, pareto_chart
 from web.drawing.heat_map import heat_map
 from web.drawing.line_chart import Line, Mark
 from web.drawing.node_cells import Node, node_cells
@@ -18,6 +19,7 @@ from web.drawing.stacks import stacked_bars
 from web.drawing.trial_history import Tried, trial_history
 from web.drawing.verdict_bar import Judged, verdict_bar
 from web.drawing.waterfall import Request, waterfalls
+from web.frame.format import seconds
 
 STEP_S, SPAN_S = 10, 900
 TRIALS = [
@@ -39,6 +41,7 @@ def drawings() -> dict[str, Any]:
         "closing": _closing(),
         "trials": trial_history(TRIALS, "TTFT p95"),
         "parallel": parallel_trials(_configurations(), "TTFT p95"),
+        "pareto": pareto_chart(_placed(), Side("TTFT p95", seconds), Side("time per good request", seconds)),
         "counted": counted_bars(Counted(12, 400), Counted(20, 1600), 0.05),
         "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
@@ -148,6 +151,21 @@ def _configurations() -> list[Configuration]:
             won=at == 4,
         )
         for at, tried in enumerate(TRIALS)
+    ]
+
+
+def _placed() -> list[Placed]:
+    """A front of three, one beside it, one beaten, one that breaks a limit, one that was not measured."""
+    front = {1: (0.18, 0.12), 2: (0.25, 0.07), 3: (0.4, 0.05)}
+    return [
+        Placed(0, "default", (0.32, 0.11), True),
+        *(
+            Placed(number, "search", (x, y), True, True, ((x / 1.08, x * 1.08), (y / 1.1, y * 1.1)))
+            for number, (x, y) in front.items()
+        ),
+        Placed(4, "search", (0.5, 0.09), True),
+        Placed(5, "search", (0.15, 0.06), False),
+        Placed(6, "search", (None, None), False),
     ]
 
 

@@ -114,10 +114,10 @@ def _best(trials: Sequence[Tried], places: Sequence[float], y: Callable[[Tried],
     return found
 
 
-def round_between(low: float, high: float) -> list[float]:
-    """Round values between the two: 1, 2 or 5 times a power of ten, every second or third where they are many."""
+def round_between(low: float, high: float, steps: Sequence[float] = (1, 2, 5)) -> list[float]:
+    """Round values between the two: such steps times a power of ten, every second or third where they are many."""
     first = math.floor(math.log10(low))
-    found = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 1) for step in (1, 2, 5)]
+    found = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 1) for step in steps]
     within = [value for value in found if low / ROOM <= value <= high * ROOM]
     return within[:: math.ceil(len(within) / MOST_TICKS)] if within else []
 

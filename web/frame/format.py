@@ -12,6 +12,8 @@ from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from controlplane.contract.planning.carried_text import carried_text, limits_text
+from controlplane.contract.planning.cost_text import cost_text, saving_text
+from controlplane.contract.planning.objective_text import also_text, called, value_text
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
@@ -112,6 +114,11 @@ FILTERS = {
     "coarse": error_text,  # "± 67 %: from /metrics buckets"; empty for exact timings.
     "seconds": seconds,
     "carried": carried_text,
+    "cost": cost_text,
+    "saving": saving_text,
+    "objective": value_text,
+    "objective_name": called,
+    "also": also_text,
     "quality": quality_text,
     "evaluation": evaluation_text,
     "limits": limits_text,

@@ -6,7 +6,7 @@ Guarantee: what a field means, and what it is where it is left empty, are the co
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, REPLAYED
+from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, REPLAYED
 from controlplane.contract.bodies.slo import PROFILES
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
@@ -20,6 +20,9 @@ from web.rollouts.proposal_fields import HOW, SCHEDULE
 TITLES = {
     "objective": "Make faster",
     "objective_q": "At the quantile",
+    "also": "And also",
+    "also_tolerance": "Worse there by",
+    "node_hour_price": "Price of a node hour",
     "constraints": "Limits",
     "max_lost_share": "Lost requests",
     "least_agreement": "Agreement",
@@ -41,7 +44,7 @@ TITLES = {
 DECLARED_HINT = (
     "Knobs that the trial node declares, such as block_size = 16, 32; watermark = 0 to 0.5; another = 1 to 64 log."
 )
-SHARES = ("max_lost_share", "least_agreement")
+SHARES = ("max_lost_share", "least_agreement", "also_tolerance")
 QUALITY = ("most_logprob_drop", "evaluation", "evaluation_margin")
 WINNER = ("propose_rollout", "auto_start_rollout")
 """What is one choice in the form."""
@@ -55,7 +58,7 @@ SPACE = f"{MODEL_FIELDS['space'].description}. "
 SPACE += "Bounds, such as 16 to 128 (16 to 128 log: on a logarithmic scale), or values with commas between."
 OFFERED = [f"profile:{shape}@{rate}" for shape in TRAFFIC_PROFILES for rate in (1, 10)]
 """Profiles at so many requests a second; `load` scales them."""
-LINES = {"constraints": 3, "suggested": 3}
+LINES = {"constraints": 3, "also": 2, "suggested": 3}
 """Fields of several lines, by how many are shown."""
 
 
@@ -81,7 +84,7 @@ class Group:
 
 
 FIRST = (
-    *("pool", "objective", "objective_q", "profile", "constraints"),
+    *("pool", "objective", "objective_q", "also", "profile", "constraints"),
     *("max_trials", "max_duration_s", "winner", "reason"),
 )
 """What matters most, always shown."""
@@ -89,6 +92,7 @@ GROUPS = (
     Group("space", "What is searched", (*KNOBS, DECLARED, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
     Group("traffic", "What is replayed", ("workload", "workload_s", "load", "trial_requests", "load_replays")),
     Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
+    Group("price", "What a node costs", ("node_hour_price", "currency")),
     Group("rollout", "How its rollout goes", HOW),
 )
 FIELDS = (*FIRST, *(name for group in GROUPS for name in group.names))
@@ -119,10 +123,15 @@ def _of_model(name: str) -> StudyField:
         first = [known.usual, *(short for short in REPLAYED if short != known.usual)]
         choices = {short: f"{short}: {BY_SHORT[short].help.rstrip('.')}" for short in first}
         choices[GOODPUT] = f"{GOODPUT}: requests a second that keep each of the limits"
+        choices[GOODPUT_TOKENS] = f"{GOODPUT_TOKENS}: output tokens a second of requests that keep each of the limits"
         choices[MAX_LOAD] = f"{MAX_LOAD}: the largest load at which every limit holds"
+        choices[COST] = f"{COST}: what output tokens cost at that load"
     elif name == "workload":
         choices = {"": "what the pool served"}
         choices |= {one: traffic_words(one) for one in OFFERED}
+    elif name == "also":
+        hint = f"{MODEL_FIELDS['also'].description}; a line each, such as tpot p50, or goodput."
+        hint = (hint[:1].upper() + hint[1:]).replace("`", "")
     elif name == "suggested":
         hint = f"{MODEL_FIELDS[name].description}; a line each, such as max_num_seqs=64, quantization=int8."
         hint = hint[:1].upper() + hint[1:]

@@ -24,7 +24,7 @@ from web.studies.wanted_study import problems_of, wanted_study
 
 router = APIRouter()
 
-MOST_FIELDS = 40
+MOST_FIELDS = 48
 CHECK = "check"
 
 

@@ -10,9 +10,9 @@ from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
-from web.frame.format import metric_name
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
+from web.studies.left_to_choose import aim_words, front_charts, front_rows
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 from web.studies.remeasured import arms_of
 from web.studies.what_was_searched import searched
@@ -34,7 +34,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
     """What the study's page and its report are drawn from."""
     trials = sorted(trials, key=lambda trial: trial.number)
     search = [trial for trial in trials if trial.kind != FINALIST]
-    name = " ".join(map(metric_name, found.spec.aim.split(" ")))
+    name = aim_words(found.spec.objectives[0])
     pairs = pair_rows(trials)
     winner = found.result.winner if found.result and found.result.repeats else None
     importances = found.result.importances if found.result else {}
@@ -46,6 +46,9 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
         "pairs_say": pairs_sentence(pairs),
         "history": trial_history([_tried(trial) for trial in search], name),
         "parallel": parallel_trials(_configurations(search, winner), name, searched(found.workload_summary).values),
+        "fronts": front_charts(found, search) if found.spec.also else [],
+        "front": front_rows(found),
+        "aims": [aim_words(one) for one in found.spec.objectives],
         "importances": sorted(importances.items(), key=lambda one: -one[1]),
         "search": search,
         "arms": arms_of(found.result, trials),

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import MAX_LOAD, OF_LIMITS
+from controlplane.contract.bodies.knob_schema import COST, GOODPUT_TOKENS, OF_LIMITS, OF_LOADS
 from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import KnobRange, Study, StudyCreate
+from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate
+from controlplane.contract.planning.objective_text import called
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from controlplane.contract.planning.study_checks import fewest_requests, thin_limits
 from web.frame.format import knob as knob_words
@@ -32,7 +33,8 @@ def does(study: StudyCreate) -> list[str]:
         f"at most {study.trial_requests} requests a {'trial' if study.replays == 1 else 'replay'}",
         f"Replays it up to {study.replays} times a trial, each time at another rate" if study.replays > 1 else "",
         f"Tries at most {study.max_trials} configurations in at most {length_words(study.max_duration_s)}, "
-        f"for {_objective(study)}",
+        f"for {' and '.join(_objective(one, study.constraints) for one in study.objectives)}",
+        "Seeks all that cannot be had better in one of these without being worse in another" if study.also else "",
         f"Searches {_space(study.space)}",
         f"Measures {first} of your own first" if first else "",
         f"{pairs}: time is kept for {study.finalist_repeats} pairs",
@@ -47,6 +49,7 @@ def keeps(study: StudyCreate) -> list[str]:
         *(_limit(limit) for limit in study.held),
         f"at most {percent_words(study.max_lost_share)} of its requests lost",
         f"where it is quantized, {percent_words(study.least_agreement)} of next tokens as without{_drop(study)}",
+        *(_no_worse(one, study.also_tolerance) for one in study.also),
         *([_evaluated(study)] if study.evaluation else []),
     ]
 
@@ -96,21 +99,26 @@ def _traffic(study: StudyCreate) -> str:
     return f"the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic"
 
 
-def _objective(study: StudyCreate) -> str:
-    if study.objective not in OF_LIMITS:
-        return f"a lower {metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
-    kept = ", and its ".join(
-        f"{metric_name(one.metric)} at most {length_words(one.limit_s)}" for one in study.constraints
-    )
-    if study.objective == MAX_LOAD:
-        return f"the largest load that keeps {' and '.join(map(_limit, study.constraints))}"
-    return f"more requests a second of which each keeps its {kept}"
+def _objective(of: Objective, limits: Sequence[Limit]) -> str:
+    if of.objective not in OF_LIMITS:
+        return f"a lower {metric_name(of.objective)} {written(Shape.QUANTILE, of.objective_q)}"
+    kept = ", and its ".join(f"{metric_name(one.metric)} at most {length_words(one.limit_s)}" for one in limits)
+    if of.objective in OF_LOADS:
+        wanted = "cheaper output tokens at" if of.objective == COST else ""
+        return f"{wanted} the largest load that keeps {' and '.join(map(_limit, limits))}".strip()
+    more = "output tokens a second of requests" if of.objective == GOODPUT_TOKENS else "requests a second"
+    return f"more {more} of which each keeps its {kept}"
 
 
 def _drop(study: StudyCreate) -> str:
     if not study.most_logprob_drop:
         return ""
     return f", and held-out text at most {study.most_logprob_drop:g} nats a token less likely"
+
+
+def _no_worse(one: Objective, share: float) -> str:
+    name = " ".join(map(metric_name, called(one).split(" ")))
+    return f"{name} at most {percent_words(share)} worse than what the pool runs"
 
 
 def _evaluated(study: StudyCreate) -> str:

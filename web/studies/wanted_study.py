@@ -16,7 +16,7 @@ from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS
 from controlplane.contract.planning.study_checks import check_range, check_spec
-from web.frame.model_fields import field_of_model, read
+from web.frame.model_fields import Shape, field_of_model, read
 from web.rollouts.declared_fields import FIELD as DECLARED
 from web.rollouts.declared_fields import declared_ranges
 from web.rollouts.guard_fields import share_of
@@ -25,7 +25,7 @@ from web.rollouts.proposal_fields import field_of as rollouts_field_of
 from web.rollouts.proposal_fields import filled as rollout_filled
 from web.studies.new_study_fields import FIELDS, MODEL_FIELDS, SHARES, WINNERS
 
-READ_BY_NAME = [name for name in MODEL_FIELDS if name in FIELDS and name not in ("pool", "suggested", *SHARES)]
+READ_BY_NAME = [name for name in MODEL_FIELDS if name in FIELDS and name not in ("pool", "also", "suggested", *SHARES)]
 """Fields that are written as the contract's kinds of fields are."""
 KEY = "Idempotency-Key"
 _BOUNDS = re.compile(r"(\d{1,9})\s*(?:to|\.\.|-|–)\s*(\d{1,9})(\s+log)?")
@@ -57,6 +57,7 @@ def wanted_study(said: Mapping[str, str]) -> Wanted:
 
     given: dict[str, Any] = {name: take(name, _by_model) for name in READ_BY_NAME}
     given |= {name: take(name, share_of) for name in SHARES}
+    given["also"] = take("also", _objectives)
     given["suggested"] = take("suggested", _configurations)
     own = {name: of for name in KNOBS if (of := take(name, knob_range)) is not None}
     given["space"] = own | (take(DECLARED, declared_ranges) or {}) or None
@@ -137,6 +138,17 @@ def _use_case(text: str, name: str) -> UseCase:
     if text not in list(UseCase):
         raise BadRequest(f"{name}: wants one of those that are offered", field=name)
     return UseCase(text)
+
+
+def _objectives(text: str, name: str) -> list[dict[str, Any]]:
+    """A line each: a metric and its quantile, or an objective without one."""
+    found: list[dict[str, Any]] = []
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        objective, *q = line.split()
+        if len(q) > 1:
+            raise BadRequest(f"{name}: {line[:80]!r} wants an objective and a quantile: tpot p50", field=name)
+        found.append({"objective": objective} | ({"objective_q": read(Shape.QUANTILE, q[0], name)} if q else {}))
+    return found
 
 
 def _winner(text: str, name: str) -> Mapping[str, bool]:

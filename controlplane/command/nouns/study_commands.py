@@ -1,6 +1,6 @@
 """`tailwright studies`: searches for a better configuration, asked for, followed and ended."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +8,11 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.slo import UseCase
-from controlplane.contract.bodies.studies import Study, Trial, TrialState
+from controlplane.contract.bodies.studies import FrontMember, Objective, Study, StudyCreate, Trial, TrialState
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.carried_text import carried_text
+from controlplane.contract.planning.objective_text import called, front_text
+from controlplane.contract.share_text import share_text
 from controlplane.terminal.bodies.contract_options import said_of
 from controlplane.terminal.document_file import read_document
 from controlplane.terminal.output.printing import (
@@ -78,6 +80,20 @@ TRIALS: Columns[Trial] = {
 }
 
 
+def front_columns(spec: StudyCreate) -> Columns[FrontMember]:
+    """A column an objective, each value with its interval."""
+
+    def words(one: Objective) -> Callable[[FrontMember], str]:
+        return lambda member: front_text(one, member)
+
+    return {
+        "trial": lambda member: str(member.number),
+        **{called(one): words(one) for one in spec.objectives},
+        "keeps limits": lambda member: share_text(member.keeps_limits),
+        "knobs": lambda member: labels_text({name: str(value) for name, value in member.knobs.items()}),
+    }
+
+
 @app.command("list")
 @calls_service()
 def listing(
@@ -100,6 +116,9 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
     if tried:
         typer.echo("")
         print_items(tried, TRIALS)
+    if study.result is not None and study.result.front and not as_json:
+        typer.echo("\nWhat is left to choose among:")
+        print_items(study.result.front, front_columns(study.spec))
 
 
 @app.command("trials")
@@ -116,7 +135,10 @@ def start(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
     objective: Annotated[
-        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput, or max_load: what keeps the limits.")
+        str,
+        typer.Option(
+            help="METRIC:QUANTILE to minimise, or what keeps the limits: goodput, goodput_tokens, max_load, cost."
+        ),
     ] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[

@@ -11,9 +11,19 @@ REPLAYED = (TTFT.short, TPOT.short, ITL.short, E2E.short)
 """What a replay's client sees from outside; it sees no stages."""
 GOODPUT = "goodput"
 """A study's objective that is no histogram: the time per request that keeps all limits."""
+GOODPUT_TOKENS = "goodput_tokens"
+"""A study's objective that is no histogram: the time per output token of requests that keep all limits."""
 MAX_LOAD = "max_load"
 """A study's objective that is no histogram: the time per request at the largest load that keeps all limits."""
-OF_LIMITS = (GOODPUT, MAX_LOAD)
+COST = "cost"
+"""A study's objective that is no histogram: node seconds for 1,000 output tokens at the largest load within limits."""
+OF_GOOD = (GOODPUT, GOODPUT_TOKENS)
+"""Objectives that count what keeps all limits."""
+OF_LOADS = (MAX_LOAD, COST)
+"""Objectives for which a trial is replayed at several loads."""
+RATES = (*OF_GOOD, MAX_LOAD)
+"""Objectives that people read the other way round, as so many a second."""
+OF_LIMITS = (*OF_GOOD, *OF_LOADS)
 """Objectives that the limits are a part of, so that they bind nothing besides."""
 OBJECTIVES = (*REPLAYED, *OF_LIMITS)
 ONE_OBJECTIVE: dict[str, Any] = {"enum": list(OBJECTIVES)}

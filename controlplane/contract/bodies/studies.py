@@ -6,7 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from controlplane.contract.bodies.knob_schema import GOODPUT, MAX_LOAD, NAMES, OF_LIMITS, ONE_OBJECTIVE
+from controlplane.contract.bodies.knob_schema import (
+    COST,
+    GOODPUT,
+    GOODPUT_TOKENS,
+    MAX_LOAD,
+    NAMES,
+    OF_LIMITS,
+    OF_LOADS,
+    ONE_OBJECTIVE,
+)
 from controlplane.contract.bodies.slo import Limit
 
 
@@ -50,8 +59,16 @@ _ONE_FORM: dict[str, Any] = {
 """What `KnobRange._one_form` checks, as JSON Schema."""
 
 
-TIME_PER_GOOD = "time per good request"
-TIME_PER_CARRIED = "time per request at the largest load"
+AIMS = {
+    GOODPUT: "time per good request",
+    GOODPUT_TOKENS: "time per good token",
+    MAX_LOAD: "time per request at the largest load",
+    COST: "node time per 1,000 tokens",
+}
+"""What is made less, where that is no histogram's quantile."""
+TOKENS_COSTED = 1000
+"""Output tokens whose cost is told."""
+MOST_OBJECTIVES = 3
 
 
 class KnobRange(BaseModel):
@@ -76,11 +93,31 @@ class KnobRange(BaseModel):
         return self
 
 
+class Objective(BaseModel):
+    """What a study makes less, in seconds: a histogram's quantile, or one of `AIMS`."""
+
+    objective: str = Field(
+        json_schema_extra=ONE_OBJECTIVE, description="a histogram by its short name, or what else can be an objective"
+    )
+    objective_q: float = Field(default=0.95, gt=0, lt=1, description="the quantile of a histogram; of no other")
+
+    @property
+    def name(self) -> str:
+        """By which figures are told: "ttft:0.95", "goodput"."""
+        return self.objective if self.objective in AIMS else f"{self.objective}:{self.objective_q:g}"
+
+    @property
+    def aim(self) -> str:
+        """In words: "ttft p95"."""
+        return AIMS.get(self.objective, f"{self.objective} p{100 * self.objective_q:.6g}")
+
+
 class StudyCreate(BaseModel):
     """A wanted study. Objective: minimise `objective` at `objective_q`, where `constraints` must hold; or `goodput`,
-    the requests a second that keep each of `constraints`, which the winner shall then serve more of. A request keeps a
-    limit where its own value does (of `itl`, which has many values, their quantile `q`); one that is lost keeps none.
-    Or `max_load`, the largest load at which each of `constraints` holds, which is sought by several replays a trial.
+    the requests a second that keep each of `constraints`, which the winner shall then serve more of (`goodput_tokens`:
+    their output tokens). A request keeps a limit where its own value does (of `itl`, which has many values, their
+    quantile `q`); one that is lost keeps none. Or `max_load`, the largest load at which each of `constraints` holds,
+    which is sought by several replays a trial; `cost` is what 1,000 output tokens cost there.
 
     The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed), or the
     one that `workload` names.
@@ -90,16 +127,35 @@ class StudyCreate(BaseModel):
     objective: str = Field(
         default="e2e",
         json_schema_extra=ONE_OBJECTIVE,
-        description="the histogram to make faster, by its short name, as a replay's client sees it; or `goodput`, or "
-        "`max_load`",
+        description="the histogram to make faster, by its short name, as a replay's client sees it; or `goodput`, "
+        "`goodput_tokens`, `max_load` or `cost`",
     )
     objective_q: float = Field(
-        default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1; `goodput` and `max_load` have none"
+        default=0.95, gt=0, lt=1, description="the quantile of a histogram, within 0 and 1; other objectives have none"
+    )
+    also: list[Objective] = Field(
+        default=[],
+        max_length=MOST_OBJECTIVES - 1,
+        description="further objectives: the search seeks all that cannot be had better in one without being worse in "
+        "another (`result.front`), and of these the winner by `objective`",
+    )
+    also_tolerance: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="share by which a winner may be worse than the default in any of `also`, by the upper bound of "
+        "what was seen",
+    )
+    node_hour_price: float | None = Field(
+        default=None, gt=0, le=1e6, description="what a node costs an hour, in `currency`; null: costs are node seconds"
+    )
+    currency: str = Field(
+        default="", max_length=16, pattern=r"^\w*$", description="of `node_hour_price`, such as EUR; empty: none"
     )
     constraints: list[Limit] = Field(
         default=[],
-        description="limits that a winner must hold; with `goodput` those that make a request good, with `max_load` "
-        "those that a load must keep, one at least",
+        description="limits that a winner must hold; with `goodput` and `goodput_tokens` those that make a request "
+        "good, with `max_load` and `cost` those that a load must keep, one at least",
     )
     max_lost_share: float = Field(
         default=0.02, gt=0, lt=1, description="share of requests that a winner may lose: refused, failed or cut short"
@@ -161,7 +217,7 @@ class StudyCreate(BaseModel):
         default=7,
         ge=4,
         le=32,
-        description="replays of a trial at most, each at another load, where the objective is `max_load`",
+        description="replays of a trial at most, each at another load, where an objective is `max_load` or `cost`",
     )
     finalists: int = Field(
         default=3, ge=1, le=8, description="configurations that run heats on fresh traffic for the last place"
@@ -183,8 +239,16 @@ class StudyCreate(BaseModel):
     @property
     def aim(self) -> str:
         """What it makes less, in words: "e2e p95"; all objectives are seconds."""
-        told = {GOODPUT: TIME_PER_GOOD, MAX_LOAD: TIME_PER_CARRIED}
-        return told.get(self.objective, f"{self.objective} p{100 * self.objective_q:.6g}")
+        return self.objectives[0].aim
+
+    @property
+    def objectives(self) -> list[Objective]:
+        """That by which the winner is chosen, then `also`."""
+        return [Objective(objective=self.objective, objective_q=self.objective_q), *self.also]
+
+    def seeks(self, *objectives: str) -> bool:
+        """Whether one of its objectives is among these."""
+        return any(one.objective in objectives for one in self.objectives)
 
     @property
     def held(self) -> list[Limit]:
@@ -194,7 +258,7 @@ class StudyCreate(BaseModel):
     @property
     def replays(self) -> int:
         """Of one trial, at most."""
-        return self.load_replays if self.objective == MAX_LOAD else 1
+        return self.load_replays if self.seeks(*OF_LOADS) else 1
 
 
 class Carries(BaseModel):
@@ -230,7 +294,15 @@ class CarriedLoad(Carries):
         description="seconds per request at that load: what such a study makes less. Where even the least load broke a "
         "limit, as if half of it were carried",
     )
+    tokens_per_request: float | None = Field(
+        default=None, description="output tokens a request of the replayed traffic, on average; null: not told"
+    )
     replays: list[LoadReplay] = Field(description="in their order")
+
+    @property
+    def cost_s(self) -> float | None:
+        """Node seconds for 1,000 output tokens at that load; None where nobody told the tokens."""
+        return TOKENS_COSTED * self.request_s / self.tokens_per_request if self.tokens_per_request else None
 
 
 class Measurement(BaseModel):
@@ -244,13 +316,17 @@ class Measurement(BaseModel):
     good: int | None = Field(
         default=None, description="requests that kept every constraint; null where none says what is good"
     )
+    good_tokens: int | None = Field(
+        default=None, description="output tokens of those requests; null where none says what is good"
+    )
     span_s: float | None = Field(
         default=None, description="seconds from the first request's time to the last one's; null where nobody kept it"
     )
     carried: CarriedLoad | None = Field(
         default=None,
         description="the largest load within the limits, where the study seeks that; all else is then of the replay at "
-        "the largest load that was not above it",
+        "the largest load that was not above it or, where another objective is measured at the captured load, of the "
+        "replay at that",
     )
 
     @property
@@ -265,6 +341,14 @@ class Measurement(BaseModel):
         if self.good is None or not self.span_s:
             return None
         return self.span_s / max(self.good, 0.5)
+
+    @property
+    def good_token_s(self) -> float | None:
+        """Seconds per output token of good requests. Without a good one as if half a request of usual length were."""
+        if self.good_tokens is None or not self.span_s:
+            return None
+        usual = self.output_tokens_per_s * self.duration_s / max(1, self.requests)
+        return self.span_s / max(self.good_tokens, 0.5 * usual, 0.5)
 
 
 class RunOrder(BaseModel):
@@ -288,6 +372,9 @@ class TrialReport(BaseModel):
     state: TrialState = Field(description="whether it could be measured: `complete` or `failed`")
     feasible: bool = Field(default=False, description="whether all constraints held")
     objective_s: float | None = Field(default=None, description="the objective's quantile, seconds")
+    also_s: dict[str, float] = Field(
+        default={}, description="the further objectives, seconds by name, as in `tpot:0.5` and `goodput`"
+    )
     violations: dict[str, float] = Field(
         default={}, description="relative excess over each limit by `metric:q`; 0 or less: held"
     )
@@ -366,6 +453,59 @@ class Evaluation(BaseModel):
     error: str = Field(default="", description="why there is no score")
 
 
+class TokenCost(BaseModel):
+    """What 1,000 output tokens cost at the largest load within the limits, in node seconds, with its 95 % interval."""
+
+    node_s: float = Field(description="node seconds for 1,000 output tokens")
+    low_s: float = Field(description="the interval's lower end; 0: no load was shown to be too much")
+    high_s: float | None = Field(description="the interval's upper end; null: even the least load may be too much")
+
+
+class Costs(BaseModel):
+    """Costs of the default and the winner, and what the difference comes to at the pool's traffic, were its nodes used
+    up to the largest load with both."""
+
+    default: TokenCost = Field(description="the default's")
+    winner: TokenCost | None = Field(default=None, description="the winner's")
+    tokens_per_day: float | None = Field(
+        default=None, description="output tokens a day of the pool's captured traffic; null: not told"
+    )
+    saved_node_h: float | None = Field(default=None, description="node hours a day that the winner saves")
+    saved_interval: tuple[float, float] | None = Field(default=None, description="its 95 % interval, by the pairs")
+
+
+class AlsoFound(Objective):
+    """A further objective of the winner and the default, over their pairs."""
+
+    default_s: float = Field(description="the default's mean, seconds")
+    winner_s: float = Field(description="the winner's mean, seconds")
+    improvement: float = Field(description="1 - winner / default, over the pairs")
+    interval: tuple[float, float] | None = Field(description="its 95 % interval; null: of a single pair there is none")
+    worse_at_most: float | None = Field(
+        description="upper bound, one-sided 90 %, of winner / default - 1; null: of a single pair there is none"
+    )
+    held: bool = Field(description="whether that is within the study's `also_tolerance`")
+
+
+class FrontValue(BaseModel):
+    """An objective of a configuration, as it is believed after all trials of the search, and its 95 % interval."""
+
+    value_s: float = Field(description="seconds")
+    low_s: float = Field(description="the interval's lower end, seconds")
+    high_s: float = Field(description="the interval's upper end, seconds")
+
+
+class FrontMember(BaseModel):
+    """A configuration that likely keeps the limits and than which none such was found that is better in one objective
+    and worse in none."""
+
+    number: int = Field(description="its first trial")
+    runs: int = Field(description="runs of the search it was measured in")
+    knobs: dict[str, Any] = Field(description="the configuration")
+    values: dict[str, FrontValue] = Field(description="by the objective's name, `objective` first")
+    keeps_limits: float = Field(description="the probability that it keeps the limits")
+
+
 class StudyResult(BaseModel):
     """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
@@ -385,6 +525,14 @@ class StudyResult(BaseModel):
         default=None, description="the largest load of the winner, where the study seeks that"
     )
     default_carries: Carries | None = Field(default=None, description="that of the default")
+    costs: Costs | None = Field(
+        default=None, description="what output tokens cost, where an objective is `cost` or a price was given"
+    )
+    also: list[AlsoFound] = Field(default=[], description="the further objectives, where both were measured again")
+    front: list[FrontMember] = Field(
+        default=[],
+        description="of several objectives: the configurations to choose among, the first objective's best first",
+    )
     improvement: float | None = Field(default=None, description="1 - winner / default of the objective")
     interval: tuple[float, float] | None = Field(
         default=None, description="the improvement's 95 % interval over the repeats"

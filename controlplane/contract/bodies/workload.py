@@ -43,6 +43,7 @@ class TrafficFigures(BaseModel):
     arrival_cv: float = Field(description="coefficient of variation of the gaps between arrivals; 1: Poisson")
     input_tokens: dict[str, int] = Field(description="prompt tokens: `p50`, `p95`, `p99`")
     output_tokens: dict[str, int] = Field(description="output tokens: `p50`, `p95`, `p99`")
+    output_tokens_per_s: float = Field(default=0.0, description="output tokens a second; 0: not told")
     prefix_share: float = Field(description="share of prompt tokens in blocks that an earlier request had, too")
 
 

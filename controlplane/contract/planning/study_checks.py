@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.bodies.knob_schema import MAX_LOAD, OBJECTIVES, OF_LIMITS, REPLAYED
+from controlplane.contract.bodies.knob_schema import OBJECTIVES, OF_GOOD, OF_LIMITS, OF_LOADS, REPLAYED
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
@@ -27,15 +27,22 @@ def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({}
     check_finite(spec, "")
     profile_of(spec.workload)
     check_replayed(spec.objective, "objective", OBJECTIVES)
+    check_also(spec)
     for place, limit in enumerate(spec.constraints):
         check_replayed(limit.metric, f"constraints[{place}].metric")
-    if spec.objective in OF_LIMITS and not spec.constraints:
-        seeks = "is the load that keeps limits" if spec.objective == MAX_LOAD else "counts requests that keep limits"
+    of_limits = next((one.objective for one in spec.objectives if one.objective in OF_LIMITS), None)
+    if of_limits is not None and not spec.constraints:
+        seeks = "counts requests that keep limits" if of_limits in OF_GOOD else "is of the load that keeps limits"
         raise BadRequest(
-            f"constraints: {spec.objective} {seeks}, and none is given; say one, such as ttft at 0.95 of at most 1 s",
+            f"constraints: {of_limits} {seeks}, and none is given; say one, such as ttft at 0.95 of at most 1 s",
             field="constraints",
         )
     check_requests(spec)
+    if (spec.node_hour_price is None) != (not spec.currency):
+        missing = "currency: say in which money the price is, such as EUR"
+        if spec.currency:
+            missing = "node_hour_price: say what a node costs an hour, or leave the currency out"
+        raise BadRequest(missing, field=missing.partition(":")[0])
     for place, knobs in enumerate(spec.suggested):
         parse_declared(knobs, declared, prefix=f"suggested[{place}].")
     for name, wanted in spec.space.items():
@@ -53,24 +60,34 @@ def fewest_requests(q: float) -> int:
 
 
 def check_requests(spec: StudyCreate) -> None:
-    """The objective's quantile must be one that a trial's requests can tell. Inter-token latency has many values a
+    """An objective's quantile must be one that a trial's requests can tell. Inter-token latency has many values a
     request."""
-    fewest = fewest_requests(spec.objective_q)
-    if spec.objective in (*OF_LIMITS, ITL.short) or spec.trial_requests >= fewest:
-        return
-    highest = 1 - BEYOND / spec.trial_requests
-    told = f"or ask for p{math.floor(100 * highest)} at most" if highest > 0 else "or make goodput the objective"
-    raise BadRequest(
-        f"trial_requests: {spec.aim} of {spec.trial_requests} requests rests on its slowest alone; replay at least "
-        f"{fewest} a trial, {told}",
-        field="trial_requests",
-    )
+    for one in spec.objectives:
+        fewest = fewest_requests(one.objective_q)
+        if one.objective in (*OF_LIMITS, ITL.short) or spec.trial_requests >= fewest:
+            continue
+        highest = 1 - BEYOND / spec.trial_requests
+        told = f"or ask for p{math.floor(100 * highest)} at most" if highest > 0 else "or make goodput the objective"
+        raise BadRequest(
+            f"trial_requests: {one.aim} of {spec.trial_requests} requests rests on its slowest alone; replay at least "
+            f"{fewest} a trial, {told}",
+            field="trial_requests",
+        )
 
 
 def thin_limits(spec: StudyCreate) -> list[Limit]:
     """Limits at a quantile beyond which a trial has less than two requests: they hold, but are coarse."""
-    held = spec.constraints if spec.objective == MAX_LOAD else spec.held
+    held = spec.constraints if spec.objective in OF_LOADS else spec.held
     return [one for one in held if one.metric != ITL.short and spec.trial_requests < fewest_requests(one.q)]
+
+
+def check_also(spec: StudyCreate) -> None:
+    """Each objective once."""
+    names = [one.name for one in spec.objectives]
+    for place, one in enumerate(spec.also):
+        check_replayed(one.objective, f"also[{place}].objective", OBJECTIVES)
+        if one.name in names[: place + 1]:
+            raise BadRequest(f"also[{place}]: {one.name} is an objective already", field=f"also[{place}]")
 
 
 def check_finite(value: Any, field: str) -> None:

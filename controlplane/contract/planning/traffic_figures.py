@@ -23,6 +23,7 @@ def figures_of(workload: Workload) -> TrafficFigures:
         arrival_cv=round(spread / mean, 3) if mean > 0 else 0.0,
         input_tokens=percentiles([request.input_length for request in requests]),
         output_tokens=percentiles([request.output_length for request in requests]),
+        output_tokens_per_s=round(sum(one.output_length for one in requests) / span, 3) if span > 0 else 0.0,
         prefix_share=round(prefix_share(workload), 4),
     )
 

@@ -9,6 +9,7 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.bodies.contract_options import ContractOptions, Form
 from controlplane.terminal.service_connection import fail
+from controlplane.terminal.studies.study_request import parse_objective
 
 _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
 _BOUNDS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(:log)?")
@@ -37,6 +38,13 @@ def suggested_of(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [parse_assignments(_BETWEEN.split(text), "--suggested") for text in texts]
 
 
+def also_of(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """["tpot:0.5", "goodput"] as `StudyCreate.also`."""
+    return [
+        {"objective": metric, "objective_q": q} for metric, q in (parse_objective(text, "--also") for text in texts)
+    ]
+
+
 def _rollout_of(texts: Sequence[str]) -> dict[str, Any]:
     return parse_assignments(list(texts), "--rollout", "field=value")
 
@@ -60,6 +68,7 @@ with_study_fields = ContractOptions(
     StudyCreate,
     by_command=("pool", "objective", "objective_q", "constraints", "max_trials", "load"),
     forms={
+        "also": Form("METRIC:QUANTILE", also_of, repeats=True),
         "space": Form("KNOB=LOW..HIGH[:log]|KNOB=VALUE,...", space_of, repeats=True),
         "suggested": Form("KNOB=VALUE,KNOB=VALUE", suggested_of, repeats=True),
         "rollout": Form("FIELD=VALUE", _rollout_of, repeats=True),

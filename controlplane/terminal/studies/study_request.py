@@ -23,13 +23,13 @@ IdempotencyKey = Annotated[
 ]
 
 
-def parse_objective(text: str) -> tuple[str, float]:
+def parse_objective(text: str, option: str = "--objective") -> tuple[str, float]:
     """ "e2e:0.95" to its metric and quantile; the quantile may be left out, and `goodput` has none."""
     metric, _, q = text.partition(":")
     try:
         return metric.strip(), float(q or 0.95)
     except ValueError:
-        fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, or goodput, got {text!r}")
+        fail(f"{option}: wants METRIC:QUANTILE such as e2e:0.95, or goodput, got {text!r}")
 
 
 def study_wanted(

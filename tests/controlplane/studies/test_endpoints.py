@@ -12,6 +12,7 @@ from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     KnobRange,
+    Objective,
     StudyCreate,
     StudyFinish,
     StudyHeartbeat,
@@ -98,6 +99,12 @@ def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
         ({"objective": "queue"}, BadRequest, "objective"),
         ({"objective": "goodput"}, BadRequest, "constraints"),
         ({"objective": "max_load"}, BadRequest, "constraints"),
+        ({"also": [Objective(objective="cost")]}, BadRequest, "constraints"),
+        ({"also": [Objective(objective="queue")]}, BadRequest, "also[0].objective"),
+        ({"also": [Objective(objective="tpot"), Objective(objective="tpot")]}, BadRequest, "also[1]"),
+        ({"also": [Objective(objective="e2e")]}, BadRequest, "also[0]"),
+        ({"node_hour_price": 2.0}, BadRequest, "currency"),
+        ({"currency": "EUR"}, BadRequest, "node_hour_price"),
         ({"constraints": [Limit(metric="prefill", q=0.9, limit_s=1)]}, BadRequest, "constraints[0].metric"),
         ({"constraints": [Limit(metric="tttft", q=0.9, limit_s=1)]}, BadRequest, "constraints[0].metric"),
         ({"space": {"max_seqs": KnobRange(minimum=1, maximum=2)}}, UnknownKnob, "space.max_seqs"),

@@ -1,7 +1,7 @@
 """What a trial has to come to: near the limits, and near the best that keeps them."""
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.bodies.studies import Objective, StudyCreate
 from tuner.replay.lost_cause import Bound
 from tuner.search.hopeless import bounds_of
 from tuner.search.objective import Assessment
@@ -23,6 +23,11 @@ def test_a_limit_may_be_broken_by_no_more_than_its_double() -> None:
 
 def test_the_best_that_keeps_the_limits_may_be_half_as_slow_again() -> None:
     assert bounds_of(SPEC, best(-0.1)) == [FAR, Bound("e2e", 0.95, 1.5)]
+
+
+def test_with_several_objectives_what_is_slow_in_one_may_be_the_best_in_another() -> None:
+    several = SPEC.model_copy(update={"also": [Objective(objective="ttft", objective_q=0.5)]})
+    assert bounds_of(several, best(-0.1)) == [FAR]
 
 
 def test_where_nothing_keeps_them_what_is_slow_may_be_the_best() -> None:

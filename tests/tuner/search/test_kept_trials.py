@@ -1,5 +1,6 @@
 """A study in Optuna's storage, as its dashboard reads it."""
 
+import math
 import secrets
 import stat
 from collections.abc import Iterator
@@ -57,6 +58,19 @@ def test_each_trial_stands_there_once_by_its_values_whoever_goes_on(url: str) ->
     assert trials[0].params["max_num_batched_tokens"] == 24 and trials[0].value == 0.0
     assert [trial.state.name for trial in trials] == ["COMPLETE", "COMPLETE", "FAIL", "COMPLETE"]
     assert [bool(trial.constraints["itl:0.99"] > 0) for trial in trials] == [False, False, True, True]
+
+
+def test_several_objectives_are_optunas_so_that_its_dashboard_draws_their_front(url: str) -> None:
+    kept = KeptTrials(url, "study 2 of pool p", SPACE, ["ttft:0.95", "goodput"])
+    search = Search(SPACE, DEFAULT, constraints=["itl:0.99"], kept=kept, also=["goodput"])
+    for first, other in ((1.0, 1.0), (0.5, 2.0), (2.0, 0.5), (2.0, 2.0)):
+        candidate = search.ask()
+        assert candidate is not None
+        search.tell(candidate, Assessment(first, {"itl:0.99": -0.25}, {"goodput": other}))
+    study = optuna.load_study(study_name="study 2 of pool p", storage=opened(url))
+    assert study.metric_names == ["ttft:0.95", "goodput"]
+    assert study.get_trials()[1].values == pytest.approx([math.log(0.5), math.log(2.0)])
+    assert sorted(trial.user_attrs["trial"] for trial in study.best_trials) == [0, 1, 2]
 
 
 def test_the_file_is_its_owners_alone_and_postgresql_keeps_the_tables_apart(url: str, tmp_path: Path) -> None:

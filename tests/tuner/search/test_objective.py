@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate
+from controlplane.contract.bodies.studies import CarriedLoad, Measurement, Objective, StudyCreate
 from tuner.search.objective import (
     Assessment,
     assess,
@@ -129,6 +129,35 @@ def test_goodput_is_the_time_per_good_request_and_its_limits_bind_no_quantile() 
     assert needed_quantiles(spec) == [("ttft", 0.95)]
     none, one = (assess(busy.model_copy(update={"good": good}), spec).objective_s for good in (0, 1))
     assert none == 2 * (one or 0), "bad, and yet a figure"
+
+
+def test_goodput_in_tokens_is_the_time_per_token_of_good_requests() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    spec = StudyCreate(pool="p", objective="goodput_tokens", constraints=limits)
+    busy = _measured(1, 3).model_copy(update={"good": 60, "good_tokens": 600, "span_s": 30.0})
+    assert assess(busy, spec).objective_s == 0.05 and good_by(spec) == limits
+    none = busy.model_copy(update={"good_tokens": 0, "output_tokens_per_s": 40.0, "duration_s": 50.0, "requests": 100})
+    assert assess(none, spec).objective_s == pytest.approx(30.0 / 10.0), "as half a request of 20 tokens"
+
+
+def test_a_cost_is_the_time_per_thousand_tokens_at_the_largest_load() -> None:
+    spec = StudyCreate(pool="p", objective="cost", constraints=[Limit(metric="ttft", q=0.95, limit_s=0.5)])
+    carried = CarriedLoad(load=2.0, low=1.0, high=3.0, request_s=0.25, tokens_per_request=50.0, replays=[])
+    found = _measured(1, 3).model_copy(update={"carried": carried})
+    assert assess(found, spec) == Assessment(5.0, {"errors": -1.0}) and spec.held == []
+
+
+def test_further_objectives_stand_beside_the_first_and_limits_are_by_the_first() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    also = [Objective(objective="goodput"), Objective(objective="tpot", objective_q=0.5)]
+    spec = StudyCreate(pool="p", objective="e2e", objective_q=0.95, also=also, constraints=limits)
+    measured = _measured(1, 3).model_copy(update={"good": 60, "span_s": 30.0})
+    found = assess(measured, spec)
+    assert found.objective_s is not None and found.also == {"goodput": 0.5}, "nobody measured tpot"
+    assert found.violations.keys() == {"errors", "ttft:0.95"}
+    assert needed_quantiles(spec) == [("e2e", 0.95), ("tpot", 0.5), ("ttft", 0.95)] and good_by(spec) == limits
+    both = mean_assessment([Assessment(1.0, {}, {"goodput": 0.5}), Assessment(1.0, {}, {"goodput": 2.0})])
+    assert both.also == {"goodput": pytest.approx(1.0)}
 
 
 def test_the_largest_load_is_the_time_per_request_that_it_carries() -> None:

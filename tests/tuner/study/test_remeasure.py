@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.bodies.studies import StudyVerdict
+from controlplane.contract.bodies.studies import Objective, StudyVerdict
 from tuner.search.objective import Assessment, mean_assessment
 from tuner.study.remeasure import (
     BLOCKS,
@@ -96,6 +96,38 @@ def test_a_race_goes_on_while_a_limit_may_not_hold() -> None:
     assert verdict(race.found, {LIMIT: -0.1}, race.unsure) is StudyVerdict.NOT_BETTER
     assert verdict(race.found, {LIMIT: -0.1}) is StudyVerdict.BETTER
     assert verdict(race.found, {LIMIT: 0.01}) is StudyVerdict.NOT_BETTER
+
+
+def _beside(winner: Sequence[float], worse_by: float = 0.1) -> Race:
+    race = Race(10, INTERLEAVED, [LIMIT], [Objective(objective="tpot", objective_q=0.5)], worse_by)
+    for other in winner:
+        race.add(DEFAULT, Assessment(1.0, {LIMIT: -0.5}, {"tpot:0.5": 0.1}))
+        race.add(WINNER, Assessment(0.5, {LIMIT: -0.5}, {"tpot:0.5": 0.1 * other}))
+    return race
+
+
+def test_a_winner_is_hardly_worse_in_a_further_objective_and_that_for_certain() -> None:
+    held = _beside([1.01, 0.99, 1.0])
+    (found,) = held.also_found
+    assert held.settled and held.also_held and found.held and found.interval is not None
+    assert found.interval[0] < found.improvement < found.interval[1] and abs(found.improvement) < 0.01
+    assert (found.default_s, found.winner_s) == pytest.approx((0.1, 0.1), rel=1e-3)
+    worse, noisy = _beside([1.2, 1.21, 1.2]), _beside([0.7, 1.3, 1.0])
+    assert not worse.also_held and worse.also_found[0].improvement == pytest.approx(-0.2, abs=0.01)
+    assert not noisy.also_held and not noisy.settled, "nobody can tell yet"
+    assert _beside([1.2, 1.21, 1.2], worse_by=0.3).also_held
+    assert verdict(held.found, {}) is StudyVerdict.BETTER
+    assert verdict(worse.found, {}, also_held=worse.also_held) is StudyVerdict.NOT_BETTER
+
+
+def test_a_further_objective_that_nobody_measured_does_not_hold() -> None:
+    race = Race(3, INTERLEAVED, [LIMIT], [Objective(objective="goodput")], 0.1)
+    for _ in range(3):
+        race.add(DEFAULT, _run(1.0))
+        race.add(WINNER, _run(0.5))
+    assert race.also_found == [] and not race.also_held
+    (alone,) = _beside([1.0]).also_found
+    assert (alone.interval, alone.worse_at_most, alone.held) == (None, None, False)
 
 
 def test_half_a_pair_does_not_end_a_race_and_blocks_are_not_cut_short() -> None:

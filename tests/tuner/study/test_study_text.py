@@ -3,7 +3,17 @@
 from typing import Any
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Carries, Evaluation, EvaluationScore, StudyCreate, StudyVerdict
+from controlplane.contract.bodies.studies import (
+    AlsoFound,
+    Carries,
+    Costs,
+    Evaluation,
+    EvaluationScore,
+    Objective,
+    StudyCreate,
+    StudyVerdict,
+    TokenCost,
+)
 from controlplane.contract.knobs import EngineConfig
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import verdict
@@ -68,6 +78,30 @@ def test_the_largest_load_is_told_with_its_interval_within_its_limits() -> None:
     assert carries_text(spec, None, loads[1]) == (
         "the default carries 1.9 times the captured load (1.8 to 2), within ttft p95 <= 500 ms"
     )
+
+
+def test_further_objectives_and_costs_are_told_beside_the_verdict() -> None:
+    also = [Objective(objective="tpot", objective_q=0.5)]
+    spec = StudyCreate(pool="p", objective="cost", also=also, constraints=[Limit(metric="ttft", q=0.95, limit_s=1)])
+    default, winner = EngineConfig().knobs(), EngineConfig(max_num_seqs=8).knobs()
+    figures = {"default_s": 0.1, "winner_s": 0.105, "improvement": -0.05, "interval": (-0.09, -0.01)}
+    beside = AlsoFound(objective="tpot", objective_q=0.5, **figures, worse_at_most=0.08, held=True)
+    costs = Costs(default=_cost(6.2), winner=_cost(5.0))
+    loads = Carries(load=2.4, low=2.1, high=2.7), Carries(load=1.9, low=1.8, high=2.0)
+    more: dict[str, Any] = {"carries": loads, "costs": costs}
+    found = Improvement(0.2, 0.1, 0.3, 5)
+    told = summary_of(spec, StudyVerdict.BETTER, winner, default, found, {}, also=[beside], **more)
+    assert told.startswith("cost falls by 20.0 % (10.0 % to 30.0 %, 95 %, 5 interleaved pairs")
+    assert "; it carries 2.4 times the captured load" in told and ". Tpot p50 rises by 5.0 %. It costs 5.00 s" in told
+    lost = beside.model_copy(update={"held": False, "worse_at_most": 0.14})
+    kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, default, found, {}, also=[lost], **more)
+    assert "lowers cost by 20.0 %" in kept
+    assert "and it may be worse than the default in a further objective. It carries 2.4 times" in kept
+    assert "Tpot p50 rises by 5.0 % (it may be worse by 14.0 %)." in kept
+
+
+def _cost(node_s: float) -> TokenCost:
+    return TokenCost(node_s=node_s, low_s=0.9 * node_s, high_s=1.1 * node_s)
 
 
 def test_goodput_is_told_as_the_rate_that_it_is() -> None:

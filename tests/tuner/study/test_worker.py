@@ -307,6 +307,51 @@ def test_what_carries_a_larger_load_is_found_and_both_loads_are_told(
     assert (proposed["objective"], proposed["levels"]) == (None, {"ttft": [0.95]})
 
 
+@pytest.mark.parametrize(
+    "service",
+    [
+        {
+            "objective": "cost",
+            "also": [{"objective": "ttft", "objective_q": 0.95}, {"objective": "e2e", "objective_q": 0.5}],
+            "constraints": [Limit(metric="ttft", q=0.95, limit_s=0.5)],
+            "trial_requests": 40,
+            "load_replays": 6,
+            "node_hour_price": 2.0,
+            "currency": "EUR",
+        }
+    ],
+    indirect=True,
+)
+def test_several_objectives_end_in_a_front_a_winner_and_what_tokens_cost(
+    service: StudyService, queued: list[float]
+) -> None:
+    _work(service)
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.BETTER, (service.study.error, result)
+    assert queued
+    for trial in service.trials:
+        assert trial.measurement is not None and trial.measurement.carried is not None
+        carried = trial.measurement.carried
+        assert carried.replays[0].load == 1.0, "what else is an objective is measured at the slice's own load"
+        assert trial.objective_s == carried.cost_s
+        assert trial.also_s == {name: trial.measurement.quantiles[name] for name in ("ttft:0.95", "e2e:0.5")}
+    pairs = [trial for trial in service.trials if trial.order.pair == 0]
+    seconds = {trial.measurement.carried.replays[1].load for trial in pairs if trial.measurement.carried}
+    assert len(pairs) == 2 and len(seconds) == 1 and seconds != {1.0}
+    assert [one.name for one in result.also] == ["ttft:0.95", "e2e:0.5"] and all(one.held for one in result.also)
+    default = service.trials[0].knobs
+    assert result.front and default not in [member.knobs for member in result.front]
+    assert result.winner in [member.knobs for member in result.front]
+    assert all(list(member.values) == ["cost", "ttft:0.95", "e2e:0.5"] for member in result.front)
+    costs = result.costs
+    assert costs is not None and costs.winner is not None and costs.tokens_per_day and costs.saved_node_h
+    assert costs.winner.node_s < costs.default.node_s
+    node_h = costs.tokens_per_day / 1000 * (costs.default.node_s - costs.winner.node_s) / 3600
+    assert costs.saved_node_h == pytest.approx(node_h, rel=1e-2)
+    assert result.summary.startswith("cost falls by") and "Ttft p95 falls by" in result.summary
+    assert "EUR for a million" in result.summary and "node hours a day less" in result.summary
+
+
 ASKS = """
 import json, os, urllib.request
 body = json.dumps({"model": os.environ["TAILWRIGHT_EVALUATION_MODEL"], "prompt": [1], "max_tokens": 1}).encode()

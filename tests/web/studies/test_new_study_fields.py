@@ -27,7 +27,10 @@ def test_each_field_says_what_it_is() -> None:
     ("name", "hint"),
     [
         ("max_trials", "Configurations to try at most. Empty: 12."),
-        ("objective_q", "The quantile of it, within 0 and 1; goodput and max_load have none; such as p95. Empty: p95."),
+        (
+            "objective_q",
+            "The quantile of a histogram, within 0 and 1; other objectives have none; such as p95. Empty: p95.",
+        ),
         ("max_lost_share", "Share of requests that a winner may lose: refused, failed or cut short. Empty: 2 %."),
         ("max_num_seqs", "Most requests that run at once; requests, 1 to 4096."),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import KnobRange, StudyCreate
+from controlplane.contract.bodies.studies import KnobRange, Objective, StudyCreate
 from tests.web.columns_of import columns_of
 from web.studies.study_outline import becomes, bounds, does, keeps, trial_nodes
 
@@ -64,6 +64,20 @@ def test_the_largest_load_is_sought_by_several_replays_a_trial() -> None:
     assert said[0].endswith("at most 40 requests a replay")
     assert said[1] == "Replays it up to 9 times a trial, each time at another rate"
     assert said[2].endswith("for the largest load that keeps TTFT p95 at most 1s and ITL p99 at most 200ms")
+
+
+def test_several_objectives_are_sought_together_and_a_winner_is_hardly_worse_in_any() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=1)]
+    also = [Objective(objective="goodput_tokens"), Objective(objective="tpot", objective_q=0.5)]
+    study = StudyCreate(pool="chat", objective="cost", also=also, constraints=limits)
+    said = does(study)
+    assert said[2].endswith(
+        "for cheaper output tokens at the largest load that keeps TTFT p95 at most 1s and more output tokens a second "
+        "of requests of which each keeps its TTFT at most 1s and a lower TPOT p50"
+    )
+    assert said[3] == "Seeks all that cannot be had better in one of these without being worse in another"
+    assert "goodput in tokens at most 10 % worse than what the pool runs" in keeps(study)
+    assert "TPOT p50 at most 10 % worse than what the pool runs" in keeps(study)
 
 
 def test_what_a_winner_must_hold() -> None:

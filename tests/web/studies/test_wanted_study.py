@@ -103,6 +103,16 @@ def test_quality_may_be_held_to_limits_of_ones_own() -> None:
     assert set(found) == {"evaluation", "most_logprob_drop"}
 
 
+def test_further_objectives_have_a_line_each() -> None:
+    asked = {**SAID, "also": "tpot p50\n\ngoodput", "also_tolerance": "20 %", "profile": "chat"}
+    found = wanted_study({**asked, "node_hour_price": "2.5", "currency": "EUR"}).study
+    assert found is not None and [one.name for one in found.also] == ["tpot:0.5", "goodput"]
+    assert (found.also_tolerance, found.node_hour_price, found.currency) == (0.2, 2.5, "EUR")
+    for wrong in ("tpot p50 p90", "tpot 50 %", "queue", "tpot p50\ntpot p50", "a\nb\nc"):
+        assert set(wanted_study({**asked, "also": wrong}).problems) == {"also"}, wrong
+    assert set(wanted_study({**asked, "node_hour_price": "2"}).problems) == {"currency"}
+
+
 def test_goodput_wants_limits() -> None:
     assert "none is given" in wanted_study({**SAID, "objective": "goodput"}).problems["constraints"]
     found = wanted_study({**SAID, "objective": "goodput", "profile": "chat", "load": "2"}).study

@@ -36,16 +36,21 @@ def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> 
     options = ("--objective", "max_load", "--slo", "chat", "--load-replays", 9, "--max-duration-s", 3600)
     space = ("--space", "max_num_seqs=8..64:log", "--space", "quantization=none,int8", "--suggested", "max_num_seqs=16")
     quality = ("--most-logprob-drop", 0.02, "--evaluation", "mmlu", "--evaluation-margin", 0.02)
+    also = ("--also", "cost", "--also", "tpot:0.5", "--also-tolerance", 0.2)
+    price = ("--node-hour-price", 2.5, "--currency", "EUR")
     rollout = ("--no-propose-rollout", "--rollout", "canary_share=0.5", "--reason", "a busy evening")
-    made = plane.json(*start, *options, *space, *quality, *rollout)
+    made = plane.json(*start, *options, *space, *quality, *also, *price, *rollout)
     spec = made["spec"]
     assert (spec["load_replays"], spec["max_duration_s"], spec["reason"]) == (9, 3600, "a busy evening")
     assert spec["space"]["max_num_seqs"] == {"minimum": 8, "maximum": 64, "log": True, "choices": None}
     assert spec["space"]["quantization"]["choices"] == ["none", "int8"]
     assert spec["suggested"] == [{"max_num_seqs": 16}] and spec["rollout"] == {"canary_share": 0.5}
     assert (spec["most_logprob_drop"], spec["evaluation"], spec["evaluation_margin"]) == (0.02, "mmlu", 0.02)
+    assert [(one["objective"], one["objective_q"]) for one in spec["also"]] == [("cost", 0.95), ("tpot", 0.5)]
+    assert (spec["also_tolerance"], spec["node_hour_price"], spec["currency"]) == (0.2, 2.5, "EUR")
     assert spec["propose_rollout"] is False and spec["auto_start_rollout"] is False
     plane.run("studies", "cancel", made["id"])
+    assert "--also: wants METRIC:QUANTILE" in plane.run(*start, "--also", "tpot:x", status=2).stderr
     assert "load_replays" in plane.run(*start, "--load-replays", 3, status=2).stderr
     assert "space.max_num_seqs" in plane.run(*start, "--space", "max_num_seqs=64..8", status=1).stderr
     file = tmp_path / "study.json"
@@ -77,10 +82,13 @@ def test_a_finished_study_says_its_result(plane: Plane) -> None:
     assert "running on t" in plane.run("studies", "show", number).stdout
     report = trial | {"state": "complete", "objective_s": 0.25}
     plane.http.post(f"/api/v1/studies/{number}/trials", params={"token": token}, json=report).raise_for_status()
-    result = {"verdict": "not_better", "default": {}, "summary": "keep what runs"}
+    value = {"value_s": 0.25, "low_s": 0.2, "high_s": 0.3}
+    member = {"number": 0, "runs": 2, "knobs": {"max_num_seqs": 8}, "values": {"e2e:0.95": value}, "keeps_limits": 0.9}
+    result = {"verdict": "not_better", "default": {}, "summary": "keep what runs", "front": [member]}
     plane.post(f"studies/{number}/finish", {"worker": "w", "result": result})
     assert plane.run("studies", "watch", number).stdout.splitlines()[-1] == "keep what runs"
     assert plane.json("studies", "watch", number) == plane.get(f"studies/{number}")
     assert plane.json("studies", "trials", number) == plane.get(f"studies/{number}/trials")
     said = plane.run("studies", "show", number).stdout
+    assert "What is left to choose among:" in said and "250 ms (200 ms to 300 ms)" in said and "90 %" in said
     assert "250 ms" in said and "max_num_seqs=8" in said and "keep what runs" in said

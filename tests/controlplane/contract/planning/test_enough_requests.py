@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.contract.bodies.slo import Limit, UseCase, limits_of
-from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.bodies.studies import Objective, StudyCreate
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.study_checks import check_spec, fewest_requests, thin_limits
 from web.studies.study_outline import does
@@ -28,6 +28,11 @@ def test_the_refusal_names_both_mends() -> None:
         "trial_requests: ttft p99 of 40 requests rests on its slowest alone; replay at least 200 a trial, or ask for "
         "p95 at most"
     )
+
+
+def test_each_further_objective_has_to_be_told_too() -> None:
+    with pytest.raises(BadRequest, match="trial_requests: tpot p99 of 40 requests"):
+        check_spec(StudyCreate(pool="chat", also=[Objective(objective="tpot", objective_q=0.99)]))
 
 
 @pytest.mark.parametrize(

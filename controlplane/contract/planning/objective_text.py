@@ -1,0 +1,72 @@
+"""A study's objectives as people read them: the same words on a page, in a terminal and in a verdict. Pure.
+
+All are kept as seconds, less is better; what people read as so many a second is told so.
+"""
+
+import math
+
+from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, RATES
+from controlplane.contract.bodies.studies import AIMS, TOKENS_COSTED, AlsoFound, FrontMember, Objective
+from controlplane.contract.duration_text import duration_text
+from controlplane.contract.share_text import share_text
+
+CALLED = {
+    GOODPUT: "goodput",
+    GOODPUT_TOKENS: "goodput in tokens",
+    MAX_LOAD: "the largest load",
+    COST: "cost",
+}
+UNITS = {
+    GOODPUT: "good requests/s",
+    GOODPUT_TOKENS: "good tokens/s",
+    MAX_LOAD: "requests/s a node",
+    COST: f"a node for {TOKENS_COSTED:,} tokens",
+}
+
+
+def called(objective: Objective) -> str:
+    """ "ttft p95", "goodput"."""
+    return CALLED.get(objective.objective, objective.aim)
+
+
+def value_text(objective: Objective, value_s: float | None) -> str:
+    """ "420 ms", "12.5 good requests/s", "4.20 s a node for 1,000 tokens"; an en dash for absent."""
+    if value_s is None:
+        return "–"
+    if objective.objective not in AIMS:
+        return duration_text(value_s)
+    told = duration_text(value_s) if objective.objective == COST else f"{1.0 / value_s:.3g}"
+    return f"{told} {UNITS[objective.objective]}"
+
+
+def front_text(objective: Objective, member: FrontMember) -> str:
+    """ "420 ms (380 ms to 465 ms)", "12.5 good requests/s (11.2 to 13.9)"."""
+    found = member.values[objective.name]
+    ends = [found.low_s, found.high_s]
+    if objective.objective in RATES:
+        told = [f"{1.0 / value:.3g}" for value in reversed(ends)]
+    else:
+        told = [duration_text(value) for value in ends]
+    return f"{value_text(objective, found.value_s)} ({' to '.join(told)})"
+
+
+def change_text(objective: Objective, improvement: float) -> str:
+    """ "ttft p95 falls by 12.0 %", "goodput rises by 4.2 %". `improvement`: 1 - new / old of its seconds."""
+    is_rate = objective.objective in RATES
+    change = more_a_second(improvement) if is_rate else -improvement
+    return f"{called(objective)} {'falls' if change < 0 else 'rises'} by {share_text(abs(change), 1)}"
+
+
+def also_text(found: AlsoFound) -> str:
+    """`change_text`, and how much worse it may be where that is not held."""
+    told = change_text(found, found.improvement)
+    if found.held:
+        return told
+    if found.worse_at_most is None:
+        return f"{told} (by how much it may be worse a single pair does not say)"
+    return f"{told} (it may be worse by {share_text(found.worse_at_most, 1)})"
+
+
+def more_a_second(less_time: float) -> float:
+    """By how much a rate rises where the time per piece falls by so much."""
+    return math.inf if less_time >= 1.0 else less_time / (1.0 - less_time)

@@ -1,0 +1,1 @@
+"""Several objectives drawn against each other."""
