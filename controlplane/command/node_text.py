@@ -2,10 +2,10 @@
 
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.planning.memory_estimate import estimate
+from controlplane.contract.reports.declared_knobs import names_in_order
 
 
 def state_text(node: NodeView) -> str:

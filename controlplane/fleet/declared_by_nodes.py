@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from sqlalchemy import String, cast
 from sqlmodel import Session, col, select
 
-from controlplane.contract.declared_knobs import DeclaredBySome, DeclaredKnob, by_some
 from controlplane.contract.knobs import KNOBS
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, DeclaredKnob, by_some
 from controlplane.fleet.tables import NodeRow
 
 

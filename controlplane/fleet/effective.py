@@ -14,9 +14,9 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from controlplane.contract.bodies.nodes import MOST_ENTRIES, EffectiveConfig
-from controlplane.contract.declared_knobs import MOST_DECLARED, Declared, DeclaredKnob, is_name
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
+from controlplane.contract.reports.declared_knobs import MOST_DECLARED, Declared, DeclaredKnob, is_name
 from controlplane.contract.reports.node_memory import NodeMemory
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
-from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import KNOBS, canonical_json, difference
+from controlplane.contract.reports.declared_knobs import started_as
 
 
 @dataclass(frozen=True)

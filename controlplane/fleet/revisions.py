@@ -7,9 +7,9 @@ from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.declared_knobs import DeclaredBySome, parse_declared
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig, config_hash
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, parse_declared
 from controlplane.db.rows import newest
 from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.fleet.tables import RevisionRow

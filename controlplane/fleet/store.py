@@ -16,8 +16,8 @@ from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.changes.label_selector import Selector
-from controlplane.contract.declared_knobs import DeclaredBySome, by_some
 from controlplane.contract.errors import Conflict, NotFound
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, by_some
 from controlplane.fleet import machine, node_drift, revisions
 from controlplane.fleet.declared_by_nodes import declared_by_nodes
 from controlplane.fleet.node_drift import MOST_NAMED

@@ -15,9 +15,9 @@ from controlplane.contract.bodies import slo
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutForecast, RolloutPhase, RolloutProposal
-from controlplane.contract.declared_knobs import parse_declared
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound, PreconditionFailed
+from controlplane.contract.reports.declared_knobs import parse_declared
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of

@@ -9,8 +9,8 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.label_selector import parsed
-from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import difference
+from controlplane.contract.reports.declared_knobs import started_as
 from controlplane.rollouts.decision import NodeFact
 from controlplane.rollouts.stages import NO_GROUP
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.studies import StudyCreate
-from controlplane.contract.declared_knobs import DeclaredBySome
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.study_checks import check_spec
+from controlplane.contract.reports.declared_knobs import DeclaredBySome
 
 
 def knobs_named(spec: StudyCreate) -> set[str]:

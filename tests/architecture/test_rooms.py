@@ -87,6 +87,7 @@ FACES = {
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
     "controlplane/fleet": {
+        "declared_by_nodes",
         "effective",
         "endpoints",
         "fleet_outline",
@@ -141,6 +142,8 @@ FACES = {
     "agents/backends/vllm": {
         "attached",
         "arguments",
+        "declared_flags",
+        "further_knobs",
         "live_change",
         "node_file",
         "plugin_link",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.contract.declared_knobs import with_more
 from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.reports.declared_knobs import with_more
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running
 from tests.vllm.real_vllm import MODEL_DIR, START_LIMIT_S, vllm_environment
 from tests.vllm.test_managed import NODE

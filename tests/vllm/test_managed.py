@@ -65,7 +65,7 @@ def test_live_knobs_move_without_another_process(node: Node) -> None:
                 effective = await backend.apply(LIVE, 7)
                 await clients.some_more()
             assert not clients.failed
-            assert effective.knobs == LIVE.knobs() and effective.revision == 7
+            assert LIVE.knobs().items() <= effective.knobs.items() and effective.revision == 7
             assert [one.id for one in node.living()] == before
             assert effective.live_limits["max_num_seqs"] == 16
             assert effective.costs[ChangeClass.LIVE].last_s < 5
@@ -88,7 +88,7 @@ def test_above_the_capacity_a_standby_takes_over_under_load(node: Node) -> None:
                 await until(lambda: len(node.living()) == 1, 60)
             assert not clients.failed
             assert answered > 20  # They were answered all the while.
-            assert effective.knobs == wanted.knobs() and effective.revision == 8
+            assert wanted.knobs().items() <= effective.knobs.items() and effective.revision == 8
             assert not server_process.is_alive(old[0])
             assert effective.costs[ChangeClass.SWAP].unavailable_s == 0
 

@@ -88,7 +88,7 @@ def allowance_s(spec: StudyCreate, node: NodeView, default: Mapping[str, Any]) -
     formats = [] if effective is None else [name for name in effective.formats if name != default[QUANTIZATION]]
     if effective is None or not formats or (spec.space and QUANTIZATION not in spec.space):
         return 0.0
-    needed = needed_class(node.backend, effective, {QUANTIZATION: formats[0]})
+    needed = needed_class(node.backend, effective, {**effective.knobs, QUANTIZATION: formats[0]})
     if needed is not ChangeClass.RESTART:
         return 0.0
     return min((1 + AFTERWARDS) * Prices().of(needed, effective), spec.max_duration_s / 2)

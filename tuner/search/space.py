@@ -21,7 +21,6 @@ import optuna
 from numpy.typing import NDArray
 
 from controlplane.contract.bodies.studies import KnobRange
-from controlplane.contract.declared_knobs import Declared, DeclaredKnob, kept_config
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob, nearest
 from controlplane.contract.knobs import (
     KNOBS,
@@ -36,6 +35,7 @@ from controlplane.contract.knobs import (
     parse_knob,
 )
 from controlplane.contract.planning.memory_estimate import refusal
+from controlplane.contract.reports.declared_knobs import Declared, DeclaredKnob, kept_config
 from controlplane.contract.reports.node_memory import NodeMemory
 
 DEFAULT_VALUES: dict[str, list[Any]] = {

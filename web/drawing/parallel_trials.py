@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.knobs import KNOBS, PREFILL_CHUNK_SIZE, canonical_json, largest
+from controlplane.contract.reports.declared_knobs import names_in_order
 from web.drawing.axes import Axis
 from web.drawing.line_chart import Tick
 from web.drawing.trial_history import ROOM, UNMEASURED, Tried, kept_words, round_between, what_of

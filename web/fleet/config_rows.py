@@ -9,11 +9,8 @@ from controlplane.contract.bodies.change import class_of, expected_s
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.rollouts import Rollout
-from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order
-from controlplane.contract.knobs import Knob, difference
-
-AS_STARTED = "as at the start"
-"""Of a declared knob that a revision does not name."""
+from controlplane.contract.knobs import Knob
+from controlplane.contract.reports.declared_knobs import between, by_some, knob_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def config_rows(
             continue
         before = by_number.get(number - 1)
         knobs = by_number[number].knobs.knobs()
-        changed = {} if before is None else changes_between(before.knobs.knobs(), knobs)
+        changed = {} if before is None else between(before.knobs.knobs(), knobs)
         found.append(ConfigRow(by_number[number], here, rolled.get(number, []), changed, number in replaced))
     return found
 
@@ -110,20 +107,12 @@ def used(row: ConfigRow) -> bool:
     return row.served or bool(row.rollouts) or any(use.role == "serving" for use in row.uses)
 
 
-def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """(old, new) of each knob with another value, in the contract's order. A declared one that a revision does not name
-    is as it was at the start."""
-    gone = {name: AS_STARTED for name in old if name not in new}
-    found = difference({**new, **gone}, {**dict.fromkeys(new, AS_STARTED), **old}, unreported=True)
-    return {name: (found[name][1], found[name][0]) for name in names_in_order(found)}
-
-
 def changes_of(old: Revision, new: Revision, nodes: Sequence[NodeView]) -> list[Change]:
     """What going from one to the other changes, and what each change takes on these nodes."""
     declared = by_some(node.effective.declared for node in nodes if node.effective is not None)
     return [
         Change(knob_of(name, declared), was, becomes, [_way(name, node) for node in nodes])
-        for name, (was, becomes) in changes_between(old.knobs.knobs(), new.knobs.knobs()).items()
+        for name, (was, becomes) in between(old.knobs.knobs(), new.knobs.knobs()).items()
     ]
 
 

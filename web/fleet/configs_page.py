@@ -5,8 +5,8 @@ import math
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
-from controlplane.contract.declared_knobs import knob_of, names_in_order
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.declared_knobs import knob_of, names_in_order
 from web.fleet.config_rows import changes_of, config_rows, used
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection, is_number

@@ -7,9 +7,9 @@ from controlplane.client.host import host_figures
 from controlplane.contract.bodies.alerts import AlertState
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import EffectiveConfig
-from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order, started_as
 from controlplane.contract.knobs import KNOBS, difference
 from controlplane.contract.on_call.incidents import IncidentDetail
+from controlplane.contract.reports.declared_knobs import by_some, knob_of, names_in_order, started_as
 from web.fleet import node_gpu
 from web.fleet.memory_rows import memory_rows
 from web.fleet.node_charts import AGAINST_POOL, CHARTS, name_of

@@ -11,8 +11,8 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.change import class_of, needed_class
 from controlplane.contract.bodies.nodes import ChangeCost, FleetColumns, NodeRole, NodeView
-from controlplane.contract.declared_knobs import by_some, knob_of, names_in_order
 from controlplane.contract.knobs import ChangeClass, Knob, difference
+from controlplane.contract.reports.declared_knobs import by_some, knob_of, names_in_order
 from web.frame.format import seconds
 
 MOST_READ = 6
@@ -77,7 +77,7 @@ def _changed(knob: Knob, before: Any, after: Any, nodes: Sequence[NodeView]) -> 
 def _class(node: NodeView, knob: Knob, after: Any) -> ChangeClass:
     """By what it runs now, live limits counted; where it runs the value already, the knob's own."""
     assert node.effective is not None  # Of those that have told it.
-    needed = needed_class(node.backend, node.effective, {knob.name: after})
+    needed = needed_class(node.backend, node.effective, {**node.effective.knobs, knob.name: after})
     return class_of(knob.name, node.backend, node.effective) if needed is None else needed
 
 

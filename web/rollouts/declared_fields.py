@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 from controlplane.contract.bodies.studies import KnobRange
-from controlplane.contract.declared_knobs import is_name, kept_config
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.declared_knobs import is_name, kept_config
 
 FIELD = "declared"
 _BETWEEN = re.compile(r"[;,\s]\s*(?=[a-z]\w*\s*=)")

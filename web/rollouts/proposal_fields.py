@@ -14,10 +14,10 @@ from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import RolloutProposal, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit
-from controlplane.contract.declared_knobs import DeclaredBySome, DeclaredKnob
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeClass, Knob, parse_knob
 from controlplane.contract.mistake_text import mistake_text
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, DeclaredKnob
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
 from web.rollouts.declared_fields import FIELD as DECLARED

@@ -15,9 +15,9 @@ from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutForecast
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.clock import utc_now
-from controlplane.contract.declared_knobs import DeclaredBySome, by_some
 from controlplane.contract.errors import TailwrightError, Unauthenticated
 from controlplane.contract.knobs import KNOBS, QUANTIZATION
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, by_some
 from web.access.viewer import may_operate
 from web.frame.page import Context, Page
 from web.frame.selection import LONGEST_WORD, Selection

@@ -8,8 +8,8 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutPhase
 from controlplane.contract.changes.blast_radius import BlastRadius
-from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.errors import Conflict
+from controlplane.contract.reports.declared_knobs import names_in_order
 from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection

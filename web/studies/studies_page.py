@@ -5,8 +5,8 @@ from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Study, Trial
-from controlplane.contract.declared_knobs import names_in_order
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
+from controlplane.contract.reports.declared_knobs import names_in_order
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.declared_knobs import is_name
 from controlplane.contract.knobs import KNOBS
+from controlplane.contract.reports.declared_knobs import is_name
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
 from agents.host.boot_clock import BootTime, boot_time
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
-from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import difference
+from controlplane.contract.reports.declared_knobs import started_as
 from controlplane.contract.reports.opamp import LEASE_ENDED
 
 log = logging.getLogger(__name__)

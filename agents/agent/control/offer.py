@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.contract.bodies.nodes import ConfigStatus
-from controlplane.contract.declared_knobs import kept_config
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.reports.declared_knobs import kept_config
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from agents.backends.vllm.arguments import OF_A_VARIANT, OWN
-from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.knobs import ChangeClass, Scalar
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
 
 _FLAG = re.compile(r"--[a-z0-9]+(-[a-z0-9]+)*")
 _REFUSED = {

@@ -7,8 +7,8 @@ move it; a node file may narrow its range.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.contract.declared_knobs import Declared, DeclaredKnob
 from controlplane.contract.knobs import ChangeClass, Scalar
+from controlplane.contract.reports.declared_knobs import Declared, DeclaredKnob
 
 WATERMARK = "watermark"
 PREFILL_SCHEDULE_INTERVAL = "prefill_schedule_interval"

@@ -16,7 +16,10 @@ from agents.backends.vllm.arguments import check_arguments, flag_of
 from agents.backends.vllm.declared_flags import DeclaredFlag
 from agents.backends.vllm.further_knobs import FURTHER
 from controlplane.contract import knobs
-from controlplane.contract.declared_knobs import (
+from controlplane.contract.errors import BadSettings, KnobOutOfRange, TailwrightError, nearest
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
+from controlplane.contract.mistake_text import mistake_text
+from controlplane.contract.reports.declared_knobs import (
     MOST_DECLARED,
     DeclaredKnob,
     by_some,
@@ -24,9 +27,6 @@ from controlplane.contract.declared_knobs import (
     is_name,
     parse_declared,
 )
-from controlplane.contract.errors import BadSettings, KnobOutOfRange, TailwrightError, nearest
-from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
-from controlplane.contract.mistake_text import mistake_text
 from controlplane.serving.tls import TlsFiles, check_exposed, client_context, tls_files
 from controlplane.terminal.toml_file import read_toml
 

@@ -34,12 +34,12 @@ from typing import Any
 
 from tailwright_vllm import __version__
 from tailwright_vllm.folder import EFFECTIVE, KNOBS, write_atomically
-from tailwright_vllm.further_levers import Interval, further_levers
+from tailwright_vllm.further.further_levers import Interval, further_levers
+from tailwright_vllm.further.started_arguments import started_arguments
 from tailwright_vllm.installation import vllm_version
 from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
 from tailwright_vllm.memory.engine_memory import memory
-from tailwright_vllm.started_arguments import started_arguments
 from tailwright_vllm.surprises import described, log, surprises
 from tailwright_vllm.weight_format import weight_format
 

@@ -12,8 +12,8 @@ from typing import Any
 from controlplane.alerts.diagnosis.arrival import NEGLIGIBLE, Arrival, Served, arrivals
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
-from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.reports.declared_knobs import between
 from controlplane.contract.share_text import share_text
 
 NEAR_S = 300.0
@@ -56,8 +56,7 @@ def config_changes(
         old = max(others, key=lambda seen: seen.before_share, default=None)
         before = rollout.previous_revision if rollout is not None else None if old is None else old.number
         was, now = ({} if number is None else knobs.get(number, {}) for number in (before, new.number))
-        differing = difference(now, was, unreported=True) if was and now else {}
-        changed = {name: [old, value] for name, (value, old) in differing.items()}
+        changed = {name: [*pair] for name, pair in between(was, now).items()} if was and now else {}
         found.append(_cause(new, arrival, rollout, before, changed, onset))
     return found
 

@@ -12,7 +12,7 @@ from controlplane.client import Client
 from controlplane.command.pools.engine_arguments import Engine, arguments, patch, toml_text
 from controlplane.command.pools.production import production_revision, serving
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.knobs import difference
+from controlplane.contract.reports.declared_knobs import between
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
     Columns,
@@ -69,7 +69,7 @@ def diff(
 ) -> None:
     """The knobs that differ between two revisions."""
     before, after = client.config(old), client.config(new)
-    found = difference(before.knobs.knobs(), after.knobs.knobs(), unreported=True)
+    found = between(before.knobs.knobs(), after.knobs.knobs())
     if as_json:
         bodies = {"old": before.model_dump(mode="json"), "new": after.model_dump(mode="json")}
         print_json({**bodies, "differences": {name: {"old": a, "new": b} for name, (a, b) in found.items()}})

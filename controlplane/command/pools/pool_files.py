@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
-from controlplane.contract.declared_knobs import is_name
 from controlplane.contract.errors import nearest
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
+from controlplane.contract.reports.declared_knobs import is_name
 
 POOL, ROLLOUT, SLO = "pool", "rollout", "slo"
 CONFIG, POLICY = "config", "policy"

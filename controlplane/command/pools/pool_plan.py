@@ -14,11 +14,11 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase
 from controlplane.contract.changes.hooks import Hook
-from controlplane.contract.declared_knobs import by_some, parse_declared
 from controlplane.contract.errors import BadSettings, Conflict
 from controlplane.contract.knobs import config_hash, difference
 from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredStep, FieldChange
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
+from controlplane.contract.reports.declared_knobs import by_some, parse_declared
 
 
 class PoolChanges(BaseModel):
@@ -64,7 +64,7 @@ def plan_pool(wanted: PoolFile, seen: PoolSeen, *, again: bool) -> PoolChanges:
         raise BadSettings(f"name: pool {wanted.pool!r} has no serving node whose configuration is known", field="name")
     declared = by_some(node.effective.declared for node in seen.nodes if node.effective and node.pool == wanted.pool)
     config = parse_declared(wanted.config, declared, base=promoted.knobs, prefix="config.")
-    differing = difference(config.knobs(), promoted.knobs.knobs())
+    differing = difference(config.knobs(), promoted.knobs.knobs(), unreported=True)
     changes = PoolChanges(
         pool=wanted.pool,
         file=str(wanted.file),

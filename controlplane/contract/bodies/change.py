@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.contract.bodies.nodes import EffectiveConfig
-from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.knobs import KNOBS, ChangeClass, difference, largest
+from controlplane.contract.reports.declared_knobs import started_as
 
 _HARDER = {ChangeClass.LIVE: 0, ChangeClass.SWAP: 1, ChangeClass.RESTART: 2}
 

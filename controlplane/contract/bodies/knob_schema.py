@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from controlplane.contract.declared_knobs import NAME_PATTERN, SCALAR_SCHEMA
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
 from controlplane.contract.metrics import E2E, ITL, METRICS, TPOT, TTFT, MetricKind
+from controlplane.contract.reports.declared_knobs import NAME_PATTERN, SCALAR_SCHEMA
 
 HISTOGRAMS = [metric.short for metric in METRICS if metric.kind is MetricKind.HISTOGRAM]
 REPLAYED = (TTFT.short, TPOT.short, ITL.short, E2E.short)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import VALUES
-from controlplane.contract.declared_knobs import MOST_DECLARED, DeclaredKnob
 from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
+from controlplane.contract.reports.declared_knobs import MOST_DECLARED, DeclaredKnob
 from controlplane.contract.reports.node_memory import NodeMemory
 
 MOST_ENTRIES = 64

@@ -14,11 +14,11 @@ from controlplane.contract.bodies.knob_schema import OBJECTIVES, OF_GOOD, OF_LIM
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
-from controlplane.contract.declared_knobs import DeclaredBySome, parse_declared, parse_named
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
 from controlplane.contract.metrics import ITL
 from controlplane.contract.planning.replayed_traffic_name import profile_of
+from controlplane.contract.reports.declared_knobs import DeclaredBySome, parse_declared, parse_named
 
 
 def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({})) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from controlplane.contract.bodies.change import class_of, needed_class, restarting
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.changes.findings import Finding
-from controlplane.contract.declared_knobs import started_as
 from controlplane.contract.errors import BadRequest, KnobOutOfRange
 from controlplane.contract.knobs import (
     KNOBS,
@@ -24,6 +23,7 @@ from controlplane.contract.knobs import (
     parse_knob,
 )
 from controlplane.contract.planning.memory_estimate import estimate, full_length_requests, refusal
+from controlplane.contract.reports.declared_knobs import started_as
 
 MEMORY = "effective.memory"
 """The field of findings about memory that are about no single knob."""

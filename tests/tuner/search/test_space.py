@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.studies import KnobRange
-from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import ChangeClass, EngineConfig, canonical_json
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
 from controlplane.contract.reports.node_memory import NodeMemory
 from tuner.search.first_points import first_points
 from tuner.search.space import Capabilities, Held, build_space, with_starts

@@ -11,10 +11,11 @@ from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, Flee
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.reports.declared_knobs import between
 from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
 from web.fleet import configs_page
-from web.fleet.config_rows import Use, changes_between, changes_of, config_rows, used, uses_of
+from web.fleet.config_rows import Use, changes_of, config_rows, used, uses_of
 from web.frame.selection import selection_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -90,7 +91,7 @@ def test_the_pickers_offer_what_the_newest_changed() -> None:
 
 
 def test_what_differs_is_told_with_what_the_change_takes() -> None:
-    assert changes_between({"max_num_seqs": 1}, {"max_num_seqs": 1}) == {}
+    assert between({"max_num_seqs": 1}, {"max_num_seqs": 1}) == {}
     seqs, weights = changes_of(REVISIONS[0], REVISIONS[2], NODES[:1])
     assert (seqs.knob.name, seqs.old, seqs.new, seqs.ways[0].change_class) == ("max_num_seqs", 32, 8, "live")
     assert (weights.ways[0].change_class, weights.ways[0].cost_s, seqs.ways[0].cost_s) == ("restart", 71.5, None)

@@ -6,7 +6,8 @@ import pytest
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
 from tests.web.columns_of import columns_of
 from web.rollouts.change_rows import changed_knobs, production_of, standing_for
 
@@ -97,3 +98,15 @@ def test_the_revision_that_most_should_run_is_the_pools() -> None:
     other = node("c").model_copy(update={"desired_revision": 2})
     assert production_of(columns_of([node("a"), node("b"), other])) == 1
     assert production_of(columns_of([node("a").model_copy(update={"desired_revision": None})])) is None
+
+
+def test_a_declared_knob_is_told_by_its_node_and_goes_back_where_it_is_left_out() -> None:
+    own = DeclaredKnob(change_class=ChangeClass.RESTART, start=16, values=(16, 32), unit="tokens")
+    runs = OLD | {"block_size": 32}
+    one = node("a", declared={"block_size": own}, knobs=runs, costs={ChangeClass.RESTART: COST})
+    (there,) = changed_knobs(OLD, runs, [one])
+    (back,) = changed_knobs(runs, OLD, [one])
+    assert (there.knob.unit, there.before, there.after, there.change) == ("tokens", None, 32, ChangeClass.RESTART)
+    assert (back.before, back.after, back.change) == (32, 16, ChangeClass.RESTART)
+    (other,) = changed_knobs(runs, runs | {"max_num_seqs": 8}, [one])
+    assert other.change is ChangeClass.LIVE  # That block_size is not as at the start is no part of it.

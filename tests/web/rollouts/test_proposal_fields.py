@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import OnInconclusive
-from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
 from web.rollouts.proposal_fields import declared_hint, filled, knob_hint, knob_value, problems_of
 
 SAID = {"pool": "chat", "revision": "3"}

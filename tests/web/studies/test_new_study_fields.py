@@ -12,7 +12,7 @@ MADE_OF_SEVERAL = {*WINNER, "space", "rollout"}
 
 
 def test_each_field_of_the_contract_has_its_place_once() -> None:
-    own = {"profile", "winner", *KNOBS, *HOW}
+    own = {"profile", "winner", "declared", *KNOBS, *HOW}
     assert len(set(FIELDS)) == len(FIELDS)
     assert set(FIELDS) - own == set(StudyCreate.model_fields) - MADE_OF_SEVERAL
 

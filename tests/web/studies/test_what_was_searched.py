@@ -23,7 +23,7 @@ def test_what_the_tuner_tells_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [None, 3, [], {"values": [1], "left_out": {"a": 1}}, {"values": {"x": [1], "max_num_seqs": 2}}]
+    "space", [None, 3, [], {"values": [1], "left_out": {"a": 1}}, {"values": {"a knob": [1], "max_num_seqs": 2}}]
 )
 def test_another_form_is_nothing(space: Any) -> None:
     assert searched({"space": space}) == Searched({}, [])

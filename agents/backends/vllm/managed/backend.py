@@ -31,10 +31,10 @@ from agents.backends.vllm.node_file import NodeFile
 from controlplane.contract import knobs
 from controlplane.contract.bodies.change import restarting
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
-from controlplane.contract.declared_knobs import Declared, DeclaredKnob, completed
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
 from controlplane.contract.planning.memory_estimate import refusal
+from controlplane.contract.reports.declared_knobs import Declared, DeclaredKnob, completed
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 from controlplane.contract.reports.node_memory import NodeMemory
 from controlplane.serving.owned_socket import make_folder

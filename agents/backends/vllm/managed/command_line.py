@@ -16,7 +16,7 @@ from controlplane.contract.knobs import EngineConfig, largest
 FOLDER_VARIABLE = "TAILWRIGHT_VLLM_DIR"
 """That of tailwright_vllm/folder.py."""
 TELL_VARIABLE = "TAILWRIGHT_VLLM_TELL"
-"""That of tailwright_vllm/started_arguments.py."""
+"""That of tailwright_vllm/further/started_arguments.py."""
 SCHEDULER_CLASS = "tailwright_vllm.scheduler.live_scheduler"
 SERVER_HOST = "127.0.0.1"
 _OF_THE_AGENTS_PYTHON = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}

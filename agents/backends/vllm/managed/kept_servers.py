@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.host.durable_file import write_durably
-from controlplane.contract.declared_knobs import kept_config
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.reports.declared_knobs import kept_config
 
 log = logging.getLogger(__name__)
 

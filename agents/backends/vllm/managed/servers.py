@@ -25,8 +25,8 @@ from agents.backends.vllm.managed.server import WARM_UP_REQUESTS, Server
 from agents.backends.vllm.node_file import NodeFile
 from agents.backends.vllm.plugin_link import PluginLink
 from controlplane.contract import knobs
-from controlplane.contract.declared_knobs import completed
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, difference
+from controlplane.contract.reports.declared_knobs import completed
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,10 @@ from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import DriftCondition
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import difference
+from controlplane.contract.reports.declared_knobs import started_as
 from controlplane.fleet import store as fleet
 
 
@@ -27,8 +28,8 @@ class Drift(Kind[DriftCondition]):
         if not node.drift:
             return Finding(labels, now, Reading.CLEAR)
         wanted = None if node.desired_revision is None else self._revision(node.desired_revision)
-        effective = {} if node.effective is None else node.effective.knobs
-        differing = {} if wanted is None else difference(wanted.knobs.knobs(), effective)
+        runs = EffectiveConfig(revision=0, knobs={}) if node.effective is None else node.effective
+        differing = {} if wanted is None else difference(started_as(runs.declared, wanted.knobs.knobs()), runs.knobs)
         words = ", ".join(f"{name} is {pair[1]}, wanted {pair[0]}" for name, pair in differing.items()) or "unknown"
         error = f"; the node says: {node.config_error}" if node.config_error else ""
         return Finding(

@@ -7,8 +7,8 @@ import pytest
 from agents.backends.vllm.further_knobs import FURTHER, SOURCES, further_live, further_running, further_wanted
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.readback import from_scheduler
-from controlplane.contract.declared_knobs import kept_config
 from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.reports.declared_knobs import kept_config
 from tests.agents.backends.vllm.test_readback import TOLD
 
 MORE = {

@@ -87,7 +87,7 @@ def test_another_rollout_under_way_is_waited_for(plane: Plane, chat: Path) -> No
 
 
 WRONG = (
-    ("max_num_seqs", "max_num_seq", "[pool.config]: max_num_seq: no such field, did you mean 'max_num_seqs'?"),
+    ("max_num_seqs", "max_num_seq", "config.max_num_seq: no such knob, did you mean 'max_num_seqs'?"),
     ("max_num_seqs = 64", "max_num_seqs = 0", "config.max_num_seqs: "),
     ("max_step_share = 0.5", "max_step_share = 3", "policy.max_step_share: "),
     ("tolerance = 0.2", "tolerance = 'much'", "tolerance: "),

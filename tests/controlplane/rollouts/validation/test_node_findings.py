@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
 from controlplane.contract.changes.findings import Finding
-from controlplane.contract.declared_knobs import DeclaredKnob
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
 from controlplane.rollouts.validation.node_findings import MEMORY, findings
 from tests.controlplane.contract.planning.test_memory_estimate import MIB, TOLD
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.contract.declared_knobs import with_more
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.reports.declared_knobs import with_more
 from tests.agents.backends.vllm.managed.managed_node import NODE, Node, running
 
 pytestmark = pytest.mark.slow

@@ -22,9 +22,12 @@ from controlplane.contract.knobs import (
     Knob,
     Scalar,
     canonical_json,
+    difference,
     parse_config,
 )
 
+AS_STARTED = "as at the start"
+"""What a configuration wants of a declared knob that it does not name."""
 MOST_DECLARED = 32
 MOST_VALUES = 64
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
@@ -191,6 +194,14 @@ def completed(config: EngineConfig, declared: Declared) -> EngineConfig:
     """The same of a configuration."""
     there = config.knobs()
     return with_more(config, {name: knob.start for name, knob in declared.items() if name not in there})
+
+
+def between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """(old, new) of each knob with another value in two configurations, in the contract's order; `AS_STARTED` of a
+    declared one that one of them does not name."""
+    unnamed = dict.fromkeys([*old, *new], AS_STARTED)
+    found = difference({**unnamed, **new}, {**unnamed, **old})
+    return {name: (found[name][1], found[name][0]) for name in names_in_order(found)}
 
 
 def knob_of(name: str, declared: DeclaredBySome) -> Knob:

@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from controlplane.contract.declared_knobs import (
+from controlplane.contract.errors import BadRequest, KnobOutOfRange, UnknownKnob
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, canonical_json, config_hash
+from controlplane.contract.reports.declared_knobs import (
+    AS_STARTED,
     DeclaredKnob,
+    between,
     by_some,
     completed,
     is_name,
@@ -16,8 +20,6 @@ from controlplane.contract.declared_knobs import (
     parse_declared,
     started_as,
 )
-from controlplane.contract.errors import BadRequest, KnobOutOfRange, UnknownKnob
-from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, canonical_json, config_hash
 
 RESTART, LIVE = ChangeClass.RESTART, ChangeClass.LIVE
 BLOCKS = DeclaredKnob(change_class=RESTART, start=16, values=(16, 32), unit="tokens")
@@ -116,6 +118,16 @@ def test_what_a_configuration_leaves_out_is_as_at_the_start() -> None:
     assert started_as({"block_size": BLOCKS}, {"max_num_seqs": 8}) == {"block_size": 16, "max_num_seqs": 8}
     assert completed(kept_config({"block_size": 32}), {"block_size": BLOCKS}).knobs()["block_size"] == 32
     assert completed(EngineConfig(), {"share": SHARE}).knobs()["share"] == 0.0
+
+
+def test_two_configurations_differ_in_what_only_one_of_them_names() -> None:
+    old, new = EngineConfig().knobs() | {"block_size": 32}, EngineConfig(max_num_seqs=8).knobs() | {"kv": "fp8"}
+    assert between(old, new) == {
+        "max_num_seqs": (32, 8),
+        "block_size": (32, AS_STARTED),
+        "kv": (AS_STARTED, "fp8"),
+    }
+    assert between(old, old) == {}
 
 
 def test_names() -> None:

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tailwright_vllm.further_levers import Interval, further_levers
+from tailwright_vllm.further.further_levers import Interval, further_levers
+from tailwright_vllm.further.started_arguments import VARIABLE, started_arguments
 from tailwright_vllm.knob_file import BadKnobFile, Capacity, parse
 from tailwright_vllm.levers import Lever
 from tailwright_vllm.limits import Limits
-from tailwright_vllm.started_arguments import VARIABLE, started_arguments
 
 from tests.agents.vllm_plugin.vllm_trees import Scheduler, config_of
 
