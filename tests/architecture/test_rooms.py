@@ -155,6 +155,10 @@ FACES = {
     "agents/models": set(),
     "tuner": set(),
     "web": {"dashboard"},
+    "web/drawing": {"axes", "closing_band", "counted_bars", "curves", "heat_map"}
+    | {"line_chart", "made_up", "mark_labels", "node_cells", "one_scale"}
+    | {"parallel_trials", "ribbon", "share_bars", "sparkline", "stacks"}
+    | {"trends", "trial_history", "units", "verdict_bar", "waterfall"},
 }
 """What stands at the root of each package that has rooms."""
 

@@ -38,6 +38,15 @@ def test_waterfalls_have_one_scale(gallery: Page) -> None:
     expect(large.locator("svg.waterfall-part .ghost")).to_have_count(6)
 
 
+def test_a_front_is_drawn_said_and_tabled(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="TTFT p95 against time per good request")
+    expect(figure.locator(".mark.front")).to_have_count(3)
+    expect(figure.locator("line.best")).to_have_count(4)
+    expect(figure).to_contain_text("3 of 7 configurations are on the front")
+    figure.get_by_role("button", name="Table").click()
+    expect(figure.get_by_role("row")).to_have_count(8)
+
+
 def cells_of(gallery: Page) -> Any:
     return gallery.get_by_role("application", name="Cells of Time to first token")
 

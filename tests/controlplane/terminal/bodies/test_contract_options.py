@@ -44,7 +44,7 @@ def test_an_option_says_what_its_field_is_and_its_default() -> None:
     found = options(study_commands.app)
     assert found["load_replays"].opts == ["--load-replays"]
     assert found["load_replays"].help == (
-        "Replays of a trial at most, each at another load, where the objective is max_load.  [default: 7]"
+        "Replays of a trial at most, each at another load, where an objective is max_load or cost.  [default: 7]"
     )
     assert found["propose_rollout"].secondary_opts == ["--no-propose-rollout"]
     assert "[default: yes]" in found["propose_rollout"].help and "repeatable" in found["space"].help
