@@ -8,8 +8,8 @@ Guarantees, for every sequence of facts:
 - the pool's production revision changes only when every connected serving node already runs the new one (emergencies
   apart), so whatever stops half-way leaves the previous revision as the pool's own;
 - a rollback always names the whole previous revision and takes back every node that was told otherwise;
-- nothing is promoted on WORSE or INCONCLUSIVE: a harmless canary that stays undecided is held for a person, or taken
-  back where its policy says so;
+- nothing is promoted on WORSE or INCONCLUSIVE, nor on NOT_WORSE where only what is better shall stay: a harmless canary
+  that stays undecided is held for a person, or taken back where its policy says so;
 - no wave mixes nodes of two groups, nor begins another group while a connected node of those begun is not told, nor
   before those begun were watched on for `wave_soak_s`;
 - no stage begins in a freeze window or outside the pool's hours, and none tells more than `stages.py` says;
@@ -226,10 +226,14 @@ def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
             why += f": revision {spec.takes_back} is not what made pool {spec.pool} slow"
         return roll_back(state, why, verdict=Verdict.WORSE)
     judged_s = step_s(state, now)
-    if judged_s >= state.spec.min_judge_s and facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE):
+    is_equal = facts.judged is Verdict.NOT_WORSE and spec.only_better  # More is waited for.
+    if judged_s >= spec.min_judge_s and facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE) and not is_equal:
         return _judged_well(state, facts, facts.judged)
-    longest_s = spec.longest_judge_s if facts.harmless and facts.decides else spec.max_judge_s
+    longest_s = spec.longest_judge_s if facts.harmless and facts.decides and not is_equal else spec.max_judge_s
     if judged_s >= max(longest_s, spec.min_judge_s):
+        if is_equal:
+            why = f"not worse, but not shown to be better within {judged_s:.0f} s"
+            return roll_back(state, why, verdict=Verdict.NOT_WORSE)
         why = f"inconclusive: not enough evidence within {judged_s:.0f} s"
         if facts.harmless and spec.holds:
             return _pause(

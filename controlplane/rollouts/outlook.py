@@ -81,7 +81,8 @@ def next_of(state: State, groups: Groups, asked: Sequence[str] = ()) -> str:
         case RolloutPhase.PROMOTING:
             return "these nodes are judged on live traffic"
         case RolloutPhase.JUDGING:
-            return f"judged well, {onward}; {undecided}"
+            well = "judged better" if spec.only_better and not state.is_wave else "judged well"
+            return f"{well}, {onward}; {undecided}"
         case RolloutPhase.SOAKING:
             return f"{onward}; harm takes all of them back"
         case RolloutPhase.PAUSED:

@@ -102,7 +102,7 @@ def _waits_for_a_person(cause: Cause, brought: Rollout) -> str | None:
     """Why this revision is not taken back automatically, whatever the policy."""
     if cause.score < SURE_SCORE:
         return "the change lies further back than the onset"
-    if brought.spec.study_id is not None and brought.verdict in JUDGED_WELL:
+    if brought.spec.study_id is not None and brought.spec.study_step is None and brought.verdict in JUDGED_WELL:
         # What a study gives up for its objective was given up on purpose.
         return f"it won study {brought.spec.study_id} and was judged {brought.verdict.value.replace('_', ' ')}"
     return None

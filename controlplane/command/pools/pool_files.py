@@ -19,7 +19,7 @@ POOL, ROLLOUT, SLO = "pool", "rollout", "slo"
 CONFIG, POLICY = "config", "policy"
 SLO_FIELDS = ("limits", "profile")
 """Of a rollout: what the canary must not break."""
-NOT_DECLARED = ("pool", "revision", "emergency", "study_id", "takes_back", *SLO_FIELDS)
+NOT_DECLARED = ("pool", "revision", "emergency", "study_id", "study_step", "takes_back", *SLO_FIELDS)
 """Of a rollout: what the file says elsewhere, or what no file may ask for."""
 ROLLOUT_FIELDS = tuple(name for name in RolloutCreate.model_fields if name not in NOT_DECLARED)
 POLICY_FIELDS = tuple(name for name in RolloutPolicyCreate.model_fields if name != "pool")

@@ -249,6 +249,11 @@ class RolloutCreate(BaseModel):
         description="what becomes of a harmless canary that stays undecided; null: as the pool's policy says, else "
         "`hold`, or `roll_back` for what a study or a remedy has proposed (`study_id`, `takes_back`)",
     )
+    only_better: bool = Field(
+        default=False,
+        description="whether a canary that is only not worse goes back, too, where it was not shown to be better "
+        "within `max_judge_s`",
+    )
     wants_approval: bool = Field(
         default=False, description="whether it begins only when another than who proposed it has approved"
     )
@@ -265,7 +270,8 @@ class RolloutCreate(BaseModel):
     )
     start: bool = Field(default=True, description="false: it waits to be started")
     reason: str = Field(default="", max_length=500, description="why, for people")
-    study_id: int | None = Field(default=None, description="the study whose winner it is")
+    study_id: int | None = Field(default=None, description="the study whose winner, or step in production, it is")
+    study_step: int | None = Field(default=None, description="that step's number; null: it is no step in production")
     takes_back: int | None = Field(
         default=None, description="the revision in production that this rollout is to undo; null: none"
     )

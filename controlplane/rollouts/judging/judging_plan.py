@@ -117,6 +117,8 @@ def _says(spec: RolloutCreate, compared: list[Compared], limits: list[Limit]) ->
     times = f"a good verdict not before {spec.min_judge_s:g} s, inconclusive after {spec.max_judge_s:g} s"
     if spec.longest_judge_s > spec.max_judge_s:
         times += f", while harmless and with evidence to come after {spec.longest_judge_s:g} s"
+    if spec.only_better:
+        times += "; goes back unless it is shown to be better by then"
     if spec.takes_back is not None:
         times += f"; takes revision {spec.takes_back} back: inconclusive leaves it running, and a person decides"
     waves = (

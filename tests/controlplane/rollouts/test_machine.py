@@ -39,14 +39,15 @@ step = st.tuples(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 4), st.booleans(), st.lists(step, max_size=40), st.integers(0, 60))
+@given(st.integers(1, 4), st.booleans(), st.booleans(), st.lists(step, max_size=40), st.integers(0, 60))
 def test_every_path_ends_and_keeps_the_promises(
     nodes: int,
     emergency: bool,
+    only_better: bool,
     steps: list[tuple[Verdict | None, dict[str, dict[str, object]], bool, int]],
     cancel: int,
 ) -> None:
-    world = World(nodes, SPEC.model_copy(update={"emergency": emergency}))
+    world = World(nodes, SPEC.model_copy(update={"emergency": emergency, "only_better": only_better}))
     world.take(machine.start(world.state, world.facts().nodes))
     seen: list[Verdict | None] = []
     for place, (judged, trouble, obey, seconds) in enumerate(steps):
@@ -72,7 +73,8 @@ def test_every_path_ends_and_keeps_the_promises(
         _each_wave_was_judged(world.decisions)
     if world.state.phase is RolloutPhase.PROMOTED:
         assert world.pool == NEW
-        assert world.state.verdict in ((Verdict.UNJUDGED,) if emergency else (Verdict.BETTER, Verdict.NOT_WORSE))
+        good = (Verdict.BETTER,) if only_better else (Verdict.BETTER, Verdict.NOT_WORSE)
+        assert world.state.verdict in ((Verdict.UNJUDGED,) if emergency else good)
         assert emergency or RolloutPhase.JUDGING in phases
         assert all(world.runs[name] == NEW for name in world.state.told_nodes)
     else:
@@ -112,6 +114,30 @@ def test_worse_goes_back_at_once_and_nothing_ends_inconclusive(judged: Verdict |
     assert world.state.phase is RolloutPhase.ROLLING_BACK
     assert world.state.verdict is (judged or Verdict.INCONCLUSIVE)
     assert judged or "inconclusive" in world.decisions[-1].message
+
+
+@pytest.mark.parametrize(
+    ("judged", "after_s", "phase"),
+    [
+        (Verdict.BETTER, 30, RolloutPhase.PROMOTING),
+        (Verdict.NOT_WORSE, 119, RolloutPhase.JUDGING),  # It may be shown to be better yet.
+        (Verdict.NOT_WORSE, 120, RolloutPhase.ROLLING_BACK),  # More traffic was not asked for: it is decided.
+        (Verdict.WORSE, 1, RolloutPhase.ROLLING_BACK),
+    ],
+)
+def test_where_only_better_stays_what_is_not_worse_goes_back_in_time(
+    judged: Verdict, after_s: int, phase: RolloutPhase
+) -> None:
+    world = World(2, SPEC.model_copy(update={"only_better": True, "extended_judge_s": 600.0}))
+    world.take(machine.start(world.state, world.facts().nodes))
+    world.obey()
+    world.advance(world.facts())
+    world.now += timedelta(seconds=after_s)
+    world.advance(replace(world.facts(judged), decides=True))
+    assert world.state.phase is phase
+    if judged is Verdict.NOT_WORSE and phase is RolloutPhase.ROLLING_BACK:
+        assert world.state.verdict is Verdict.NOT_WORSE
+        assert "not worse, but not shown to be better within 120 s" in world.state.message
 
 
 def test_better_waits_for_the_least_time() -> None:

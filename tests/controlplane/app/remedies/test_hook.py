@@ -131,6 +131,14 @@ class TestTakeBack:
         back, _ = world.fires(alert(7, bad(rollout_id=winner.id)), rule(AUTOMATIC), 60)
         assert back.state is Offered and "it won study 3 and was judged not worse" in back.why
 
+    def test_a_step_in_production_is_taken_back_like_any_revision(self, world: World) -> None:
+        """Nobody has weighed it but the judge."""
+        wanted = RolloutCreate(pool="p", revision=BAD, study_id=3, study_step=2)
+        step = rollouts.create(world.session, wanted, actor="tailwright", now=at(0))
+        world.ends(step.id, RolloutPhase.PROMOTED, 40)
+        back, *_ = world.fires(alert(7, bad(rollout_id=step.id)), rule(AUTOMATIC), 60)
+        assert back.state is Started
+
     def test_a_superseded_revision_is_left_alone(self, world: World) -> None:
         brought = world.reaches(BAD, 0)
         world.reaches(OTHER, 30)

@@ -35,6 +35,11 @@ def test_a_studys_winner_is_compared_by_its_objective_alone() -> None:
     assert "limit: itl p99 at most 0.1 s, unless the control breaks it as often" in found.says
 
 
+def test_that_only_what_is_better_stays_is_told() -> None:
+    told = "goes back unless it is shown to be better by then"
+    assert any(told in one for one in plan(only_better=True).says) and not any(told in one for one in plan().says)
+
+
 def test_beside_a_quantile_are_those_of_a_third_and_three_times_its_odds() -> None:
     assert levels_beside(0.5) == [0.25, 0.75]
     assert levels_beside(0.99) == [0.9706, 0.9966]
