@@ -85,7 +85,7 @@ class PoolFiguresReader:
             drafted=self._sum(metrics.DRAFT_TOKENS, span),
             accepted=self._sum(metrics.ACCEPTED_TOKENS, span),
             preempted=self._preempted(span, told=kv is not None),
-            limits=self._limits(span),
+            limits=self.limits(span),
             step_parts=self._seconds(_STEP_PARTS, span),
             waiting=self._readings(metrics.WAITING, span, width_s, 0.0),
             running=self._readings(metrics.RUNNING, span, width_s, 1.0),
@@ -123,7 +123,8 @@ class PoolFiguresReader:
     def _by(self, metric: Metric, label: str, span: Span) -> dict[str, float]:
         return {one.labels[label]: one.value for one in self._counts(metric, span, (label,)) if one.labels.get(label)}
 
-    def _limits(self, span: Span) -> Mapping[StepLimit, float]:
+    def limits(self, span: Span) -> Mapping[StepLimit, float]:
+        """Steps by what bound them."""
         label = metrics.LIMIT.label
         found = self._scalars(metrics.STEP_LIMIT, span, (label,))
         return {StepLimit(one.labels[label]): one.value for one in found if one.labels.get(label) in STEP_LIMITS}

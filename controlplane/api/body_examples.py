@@ -72,6 +72,7 @@ from controlplane.contract.on_call.incidents import (
     RouteCreate,
 )
 from controlplane.contract.on_call.rollout_policies import FreezeCreate, Hours, PinCreate, RolloutPolicyCreate
+from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialWanted
 from controlplane.contract.planning.whatif import WhatIfCreate
 
@@ -350,6 +351,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             most_logprob_drop=0.02,
             evaluation="mmlu",
             evaluation_margin=0.01,
+        ),
+        "careful, in production, at night": StudyCreate(
+            pool="chat",
+            objective="ttft",
+            constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)],
+            space={"max_num_seqs": KnobRange(minimum=8, maximum=128)},
+            online=OnlineMode(step=1.5, max_taken_back=2, hours=Hours(opens="22:00", closes="06:00")),
         ),
     },
     WorkloadCreate.__name__: {

@@ -35,6 +35,7 @@ from controlplane.app.background import Background, Tick
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
+from controlplane.app.online import may_tune
 from controlplane.app.own_place import place_of
 from controlplane.app.own_tokens import PERIOD_S as OWN_TOKENS_S
 from controlplane.app.own_tokens import OwnTokens
@@ -255,6 +256,7 @@ def _service(
         not_at_rest=not_at_rest,
         measured_on=measured_traffic,
         late_reports=LateReports(shown),
+        may_tune=may_tune,
         traffic=telemetry,
         twin=TwinDesk(TWIN),
         deliverer=deliverer,

@@ -13,6 +13,7 @@ from controlplane.alerts.notify.account_notices import AccountNotices
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.app import allocation
 from controlplane.app.background import Tick
+from controlplane.app.online import OnlineTuning
 from controlplane.app.remedies import Remedies, try_again
 from controlplane.auth import token_ends
 from controlplane.auth.personal.old_rows import PERIOD_S as PERSONAL_S
@@ -102,6 +103,7 @@ def ticks_of(
         Tick("incidents", 5.0, reading.only(keeper.tick)),
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
+        Tick("online_tuning", 1.0, OnlineTuning(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("trial_leases", 5.0, in_transaction(lease_store.expire)),
         Tick("fleet_liveness", 5.0, liveness),

@@ -23,6 +23,7 @@ OF_LEDGER = {
     "incident.resolved": TimelineKind.RESOLVED,
     "rollout": TimelineKind.CHANGE,
     "study.started": TimelineKind.CHANGE,
+    "study.step": TimelineKind.CHANGE,
     "study.finished": TimelineKind.CHANGE,
 }
 """Kinds of the ledger's entries, or what they begin with."""

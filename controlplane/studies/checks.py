@@ -7,6 +7,7 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.study_checks import check_spec
 from controlplane.contract.reports.declared_knobs import DeclaredBySome
+from controlplane.studies.online.live_knobs import bounds_of
 
 
 def knobs_named(spec: StudyCreate) -> set[str]:
@@ -18,5 +19,8 @@ def check_study(spec: StudyCreate, nodes: Sequence[NodeView], declared: Declared
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `nodes`: those of the pool;
     `declared`: by whatever nodes there are, since the trial node may be of any pool."""
     check_spec(spec, declared)
-    if not any(node.role is NodeRole.SERVING for node in nodes):
+    serving = [node for node in nodes if node.role is NodeRole.SERVING]
+    if not serving:
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+    if spec.online is not None:
+        bounds_of(spec, serving)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from sqlmodel import Session
 
-from controlplane.auth import Operator, Reader
+from controlplane.auth import Operator, Principal, Reader
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.studies import (
@@ -36,10 +36,12 @@ router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
 @dataclass(frozen=True, kw_only=True)
 class StudyParts(AuthParts):
-    """What these routes are served with. not_at_rest: by pool what its studies wait for the end of, now."""
+    """What these routes are served with. not_at_rest: by pool what its studies wait for the end of, now.
+    may_tune: raises where this principal may not have a pool tuned in production; rollouts lie beside studies."""
 
     not_at_rest: Callable[[Session, datetime], Mapping[str, str]]
     late_reports: LateReports
+    may_tune: Callable[[Session, str, Principal], None]
 
 
 Studies = Annotated[StudyParts, Depends(StudyParts.given)]
@@ -69,6 +71,8 @@ def create_study(
         declared = declared_for(session, knobs_named(wanted))
         check_study(wanted, fleet.nodes(session, pool=wanted.pool), declared)
         check_kept(session, wanted.workload)
+        if wanted.online is not None:
+            service.may_tune(session, wanted.pool, principal)
         return store.create(session, wanted, actor=principal.actor, now=now)
 
     return keyed.answer(session, principal.holder, now, make, Study, says=wanted.model_dump_json())
@@ -104,5 +108,5 @@ def finish_study(study_id: PathId, outcome: StudyFinish, session: SessionDep, _:
 
 @router.post("/{study_id:int}/cancel")
 def cancel_study(study_id: PathId, session: SessionDep, principal: Operator, service: Studies) -> Study:
-    """End a study that waits or runs; its worker notices with its next heartbeat."""
+    """End a study that waits or runs; its worker notices with its next heartbeat. A step in production goes back."""
     return store.cancel(session, study_id, actor=principal.actor, now=service.clock())

@@ -165,7 +165,7 @@ def trials(session: Session, study_id: int, *, before_id: int | None, limit: int
     rows = list(session.exec(query))
     held = select(TrialLeaseRow).where(col(TrialLeaseRow.id).in_({row.lease_id for row in rows}))
     leases = {lease.id: lease for lease in session.exec(held)}
-    return [trial_view(row, leases[row.lease_id], samples=samples) for row in rows]
+    return [trial_view(row, leases.get(row.lease_id), samples=samples) for row in rows]
 
 
 def expire(session: Session, now: datetime) -> int:
@@ -205,6 +205,8 @@ def _give_up(row: TrialRow, why: str, now: datetime) -> None:
 def _open(study: StudyRow) -> None:
     if StudyState(study.state) in machine.ENDED:
         raise Conflict(f"study {study.id} is {study.state}", field="state", state=study.state)
+    if study.online:
+        raise Conflict(f"study {study.id} is in production (online): it has no trial node", field="study_id")
 
 
 def _lease(session: Session, study_id: int, token: int) -> tuple[TrialLeaseRow, StudyRow]:

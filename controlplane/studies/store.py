@@ -35,16 +35,17 @@ def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, al
     row = StudyRow(
         state=StudyState.QUEUED.value,
         pool=spec.pool,
+        online=spec.online is not None,
         spec=spec.model_dump(mode="json"),
         created_by=actor,
         created_at=now,
         alert_id=alert_id,
-        progress="waits for a worker",
+        progress="waits for a worker" if spec.online is None else "waits for its first step",
     )
     session.add(row)
     session.flush()
     because = f": {spec.reason}" if spec.reason else ""
-    _record(session, row, "created", now, actor, f"study of pool {spec.pool} queued{because}", alert_id=alert_id)
+    record(session, row, "created", now, actor, f"study of pool {spec.pool} queued{because}", alert_id=alert_id)
     return _view(session, row)
 
 
@@ -53,10 +54,11 @@ def get(session: Session, study_id: int) -> Study:
 
 
 def active(session: Session, pool: str) -> Study | None:
-    """The oldest study of a pool that is queued or running, if any."""
+    """The oldest study of a pool that is queued or running, if any; one in production pauses while an alert fires."""
     query = (
         select(StudyRow)
         .where(StudyRow.pool == pool, col(StudyRow.state).in_([StudyState.QUEUED.value, StudyState.RUNNING.value]))
+        .where(col(StudyRow.online).is_(False))
         .order_by(col(StudyRow.id))
         .limit(1)
     )
@@ -89,6 +91,7 @@ def claim(
     query = (
         select(StudyRow.id, StudyRow.pool)
         .where(StudyRow.state == StudyState.QUEUED.value, col(StudyRow.pool).not_in(running))
+        .where(col(StudyRow.online).is_(False))
         .order_by(col(StudyRow.id))
     )
     passed: set[str] = set()
@@ -127,7 +130,7 @@ def claim(
         row = session.get_one(StudyRow, study_id)
         session.refresh(row)
         evidence = {"attempt": row.attempt, "default_revision": row.default_revision}
-        _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", **evidence)
+        record(session, row, "claimed", now, worker, f"claimed by worker {worker}", **evidence)
         return _view(session, row)
     return None
 
@@ -182,10 +185,10 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
     row.progress = ""
     session.add(row)
     if outcome.result is None:
-        _record(session, row, "failed", now, outcome.worker, outcome.error)
+        record(session, row, "failed", now, outcome.worker, outcome.error)
     else:
         found = outcome.result
-        _record(
+        record(
             session,
             row,
             "finished",
@@ -206,7 +209,8 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
 
 
 def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Study:
-    """End a queued or running study; its worker learns it from its next heartbeat."""
+    """End a queued or running study; its worker learns it from its next heartbeat, and a step in production is taken
+    back with the next tick."""
     row = study_row(session, study_id, lock=True)
     row.state = machine.move(StudyState(row.state), StudyState.CANCELLED).value
     row.running_pool = None
@@ -214,7 +218,7 @@ def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Stu
     _forget_samples(session, row.id)
     row.progress = ""
     session.add(row)
-    _record(session, row, "cancelled", now, actor, f"cancelled by {actor}")
+    record(session, row, "cancelled", now, actor, f"cancelled by {actor}")
     return _view(session, row)
 
 
@@ -236,11 +240,11 @@ def expire_leases(session: Session, now: datetime) -> int:
             row.finished_at = now
             row.error = f"{silent}, the {row.attempt}th time: given up"
             row.progress = ""
-            _record(session, row, "failed", now, ledger.SERVICE, row.error, attempt=row.attempt)
+            record(session, row, "failed", now, ledger.SERVICE, row.error, attempt=row.attempt)
         else:
             row.progress = "waits for a worker again"
             message = f"{silent}: back into the queue"
-            _record(session, row, "requeued", now, ledger.SERVICE, message, attempt=row.attempt)
+            record(session, row, "requeued", now, ledger.SERVICE, message, attempt=row.attempt)
             row.worker = None
         session.add(row)
     session.flush()
@@ -277,7 +281,7 @@ def held_study(session: Session, study_id: int, worker: str) -> StudyRow:
     return row
 
 
-def _record(
+def record(
     session: Session, row: StudyRow, verb: str, now: datetime, actor: str, message: str, **evidence: object
 ) -> None:
     ledger.append(session, now, actor, f"study.{verb}", f"study/{row.id}", message, **evidence)

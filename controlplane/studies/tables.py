@@ -22,6 +22,7 @@ class StudyRow(SQLModel, table=True):
     state: str = Field(index=True)
     pool: str = Field(index=True)
     running_pool: str | None = Field(default=None, unique=True)
+    online: bool = False  # In production: no worker takes it.
     spec: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
     created_by: str
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
@@ -87,7 +88,10 @@ class TrialLeaseRow(SQLModel, table=True):
 
 
 class TrialRow(SQLModel, table=True):
-    """One trial: what is to be measured, the lease under which it was last taken, and what its worker reported."""
+    """One trial: what is to be measured, the lease under which it was last taken, and what its worker reported.
+
+    Of a step in production: no lease, and what it moves with the rollout that it is (`step`).
+    """
 
     __tablename__ = "trial"
     __table_args__ = (UniqueConstraint("study_id", "number"),)
@@ -98,7 +102,8 @@ class TrialRow(SQLModel, table=True):
     kind: str
     knobs: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
     order: dict[str, Any] = Field(sa_column=Column("run_order", JsonColumn, nullable=False))
-    lease_id: int = Field(foreign_key="trial_lease.id")
+    lease_id: int | None = Field(default=None, foreign_key="trial_lease.id")
+    step: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn(none_as_null=True), nullable=True))
     takings: int = 1
     report: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn(none_as_null=True), nullable=True))
     reported_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))

@@ -8,7 +8,7 @@ from controlplane.studies.tables import StudyRow, TrialLeaseRow, TrialRow, Workl
 def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: int | None) -> Study:
     """runs: those that were measured, finalists among them."""
     return Study(
-        **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool"}),
+        **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool", "online"}),
         spec=StudyCreate.model_validate(row.spec),
         trials_done=runs - finalist_runs,
         finalist_runs=finalist_runs,
@@ -17,8 +17,8 @@ def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: i
     )
 
 
-def trial_view(row: TrialRow, lease: TrialLeaseRow, *, samples: bool = False) -> Trial:
-    """`lease`: the one it was last taken under."""
+def trial_view(row: TrialRow, lease: TrialLeaseRow | None, *, samples: bool = False) -> Trial:
+    """`lease`: the one it was last taken under; None of a step in production."""
     told = dict(row.report or {"number": row.number, "kind": row.kind, "knobs": row.knobs, "state": _state(row, lease)})
     if not samples:
         told.pop("samples", None)
@@ -28,8 +28,9 @@ def trial_view(row: TrialRow, lease: TrialLeaseRow, *, samples: bool = False) ->
             "id": row.id,
             "study_id": row.study_id,
             "order": row.order,
-            "worker": lease.worker,
-            "node": lease.node,
+            "step": row.step,
+            "worker": None if lease is None else lease.worker,
+            "node": None if lease is None else lease.node,
             "takings": row.takings,
             "reported_at": row.reported_at,
         }
@@ -40,7 +41,9 @@ def workload_view(row: WorkloadRow) -> KeptWorkload:
     return KeptWorkload.model_validate({**row.model_dump(exclude={"traffic"}), "packed_bytes": len(row.traffic)})
 
 
-def _state(row: TrialRow, lease: TrialLeaseRow) -> TrialState:
+def _state(row: TrialRow, lease: TrialLeaseRow | None) -> TrialState:
     """Of one that was not measured yet."""
+    if lease is None:
+        return TrialState.RUNNING
     held = lease.held_node is not None and lease.number == row.number
     return TrialState.RUNNING if held else TrialState.WAITING

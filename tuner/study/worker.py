@@ -117,7 +117,7 @@ class Worker:
     def _help(self) -> bool:
         """Measure trials of a study that another worker runs, on a trial node that nobody holds."""
         for study in self._client.studies(StudyState.RUNNING):
-            if study.id in self._helped or self.stop.is_set():
+            if study.id in self._helped or study.spec.online is not None or self.stop.is_set():
                 continue
             hooks = Hooks(
                 worker=self._name,

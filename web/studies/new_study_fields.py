@@ -11,6 +11,7 @@ from controlplane.contract.bodies.slo import PROFILES
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
 from controlplane.contract.metrics import BY_SHORT
+from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.replayed_traffic_name import TRAFFIC_PROFILES, traffic_words
 from web.frame.model_fields import ModelField, field_of_model, limit_words
 from web.rollouts.declared_fields import FIELD as DECLARED
@@ -53,6 +54,19 @@ WINNERS = {
     "automatic": ("becomes a rollout that begins at once", {"auto_start_rollout": True}),
     "told": ("is told, and nothing is proposed", {"propose_rollout": False}),
 }
+WHERES = {
+    "": "on a trial node, where the pool's traffic is replayed",
+    "online": "careful in production: small steps, each judged as a canary",
+}
+ONLINE = {
+    "online_step": ("step", "Step, times"),
+    "online_taken_back": ("max_taken_back", "Steps taken back"),
+    "online_days": ("hours", "Days on which steps begin"),
+    "online_opens": ("hours", "From"),
+    "online_closes": ("hours", "Until"),
+    "online_zone": ("hours", "Time zone"),
+}
+"""Fields of the form for a study in production: the contract's, and how they are called."""
 MODEL_FIELDS = StudyCreate.model_fields
 SPACE = f"{MODEL_FIELDS['space'].description}. "
 SPACE += "Bounds, such as 16 to 128 (16 to 128 log: on a logarithmic scale), or values with commas between."
@@ -84,7 +98,7 @@ class Group:
 
 
 FIRST = (
-    *("pool", "objective", "objective_q", "also", "profile", "constraints"),
+    *("pool", "where", "objective", "objective_q", "also", "profile", "constraints"),
     *("max_trials", "max_duration_s", "winner", "reason"),
 )
 """What matters most, always shown."""
@@ -93,6 +107,7 @@ GROUPS = (
     Group("traffic", "What is replayed", ("workload", "workload_s", "load", "trial_requests", "load_replays")),
     Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
     Group("price", "What a node costs", ("node_hour_price", "currency")),
+    Group("online", "Careful in production", tuple(ONLINE), "The knobs that may move are named above."),
     Group("rollout", "How its rollout goes", HOW),
 )
 FIELDS = (*FIRST, *(name for group in GROUPS for name in group.names))
@@ -109,6 +124,9 @@ def study_fields() -> dict[str, StudyField]:
     found["profile"] = StudyField(
         "profile", "SLO profile", "Usual limits, kept beside the limits below, which go before them.", offered
     )
+    said = str(MODEL_FIELDS["online"].description).partition(";")[0]
+    found["where"] = StudyField("where", "Where", f"{said[:1].upper()}{said[1:]}; else trials on a trial node.", WHERES)
+    found |= {name: StudyField(name, title, _online_hint(name, field)) for name, (field, title) in ONLINE.items()}
     told = ", and ".join(str(MODEL_FIELDS[name].description) for name in WINNER)
     choices = {name: words for name, (words, _) in WINNERS.items()}
     found["winner"] = StudyField("winner", "A better winner", f"{told[:1].upper()}{told[1:]}.", choices)
@@ -138,6 +156,18 @@ def _of_model(name: str) -> StudyField:
     elif usual := _usual(known):
         hint += f" Empty: {usual}."
     return StudyField(name, known.title, hint, choices, LINES.get(name, 0))
+
+
+def _online_hint(name: str, field: str) -> str:
+    own = {
+        "online_days": "Such as mon to fri. Empty: Monday to Friday, where hours are said.",
+        "online_opens": "Such as 09:00. Empty: at any time that the pool's own hours allow.",
+        "online_closes": "Such as 16:30; earlier than that it opens: overnight.",
+        "online_zone": "Such as Europe/London. Empty: UTC.",
+    }
+    of = OnlineMode.model_fields[field]
+    said = str(of.description).replace("`", "")
+    return own.get(name) or f"{said[:1].upper()}{said[1:]}. Empty: {of.default:g}."
 
 
 def _usual(known: ModelField) -> str:

@@ -24,7 +24,7 @@ from web.studies.wanted_study import problems_of, wanted_study
 
 router = APIRouter()
 
-MOST_FIELDS = 48
+MOST_FIELDS = 64
 CHECK = "check"
 
 

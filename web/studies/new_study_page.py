@@ -106,7 +106,8 @@ def _outlined(client: Client, said: Mapping[str, str], fleet: FleetColumns) -> O
         problems.setdefault("pool", f"{pool!r} has no serving nodes")
     under_way = [one for one in client.rollouts() if one.phase not in ENDED | NOT_BEGUN]
     before = [*client.studies(StudyState.RUNNING), *client.studies(StudyState.QUEUED)]
-    bound = bounds(pool, fleet, under_way, before) if pool else []
+    online = said.get("where") == "online"
+    bound = bounds(pool, fleet, under_way, before, online=online) if pool else []
     if read.study is None or problems:
         return Outlined(summary_of(problems, study_fields()), problems, bounds=bound)
     waits = f"; {bound[0][0][:1].lower()}{bound[0][0][1:]}" if bound else ""

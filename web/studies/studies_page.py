@@ -51,6 +51,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
         "aims": [aim_words(one) for one in found.spec.objectives],
         "importances": sorted(importances.items(), key=lambda one: -one[1]),
         "search": search,
+        "steps": [trial for trial in search if trial.step is not None],
         "arms": arms_of(found.result, trials),
         "winner": winner,
         "knobs": names_in_order(name for trial in trials for name in trial.knobs),

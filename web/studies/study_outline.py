@@ -9,6 +9,7 @@ from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate
 from controlplane.contract.planning.objective_text import called
+from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from controlplane.contract.planning.study_checks import fewest_requests, thin_limits
 from web.frame.format import knob as knob_words
@@ -23,6 +24,8 @@ Bound = tuple[str, str]
 
 def does(study: StudyCreate) -> list[str]:
     """In the order in which it is done."""
+    if study.online is not None:
+        return _done_in_production(study, study.online)
     rate = "" if study.load == 1 else f" at {study.load:g} times the rate at which it came"
     first = len(study.suggested)
     again = "on traffic that the search never saw"
@@ -44,7 +47,13 @@ def does(study: StudyCreate) -> list[str]:
 
 
 def keeps(study: StudyCreate) -> list[str]:
-    """What its winner must hold."""
+    """What its winner must hold; in production each step."""
+    if study.online is not None:
+        return [
+            *(_limit(limit) for limit in study.held),
+            "what the pool's alert rules page for",
+            "its share of requests",
+        ]
     return [
         *(_limit(limit) for limit in study.held),
         f"at most {percent_words(study.max_lost_share)} of its requests lost",
@@ -56,6 +65,8 @@ def keeps(study: StudyCreate) -> list[str]:
 
 def becomes(study: StudyCreate) -> str:
     """What is made of its winner."""
+    if study.online is not None:
+        return "What is better stays in production, everything else goes back"
     told: Mapping[str, bool] = {
         "propose_rollout": study.propose_rollout,
         "auto_start_rollout": study.auto_start_rollout,
@@ -66,19 +77,40 @@ def becomes(study: StudyCreate) -> str:
     return f"A better winner {words}" + (f", with its own {own}" if own and study.propose_rollout else "")
 
 
-def bounds(pool: str, fleet: FleetColumns, rollouts: Iterable[Rollout], studies: Iterable[Study]) -> list[Bound]:
-    """What keeps a study of the pool from being run at once. rollouts, studies: those under way."""
+def bounds(
+    pool: str, fleet: FleetColumns, rollouts: Iterable[Rollout], studies: Iterable[Study], *, online: bool = False
+) -> list[Bound]:
+    """What keeps a study of the pool from being run at once. rollouts, studies: those under way. online: it is one in
+    production."""
     found: list[Bound] = []
-    if not trial_nodes(pool, fleet):
+    if not online and not trial_nodes(pool, fleet):
         mend = f"it fails unless an agent with role trial, pool {pool}-trial and the same model is there by then"
         found.append((f"No trial node can run it now: {mend}", "/fleet"))
     for rollout in rollouts:
         if rollout.spec.pool == pool:
             found.append((f"It waits for the end of rollout {rollout.id}", f"/rollouts/{rollout.id}"))
     for study in studies:
-        if study.spec.pool == pool:
+        if study.spec.pool == pool and (study.spec.online is None or online):
             found.append((f"It comes after study {study.id}, which is {study.state.value}", f"/studies/{study.id}"))
     return found
+
+
+def _done_in_production(study: StudyCreate, online: OnlineMode) -> list[str]:
+    hours = online.hours
+    when = "" if hours is None else f", from {hours.opens} to {hours.closes} ({hours.zone})"
+    days = "" if hours is None else f" {', '.join(day.value for day in hours.days)}"
+    space = _space(study.space).partition(":")[0] if study.space else "every knob that changes live"
+    return [
+        f"Moves {space} of pool {study.pool}, one at a time, by at most {online.step:g} times a step or to the next "
+        "value",
+        f"Makes each step a rollout with its canary, judged on live traffic, for {_objective(study)}",
+        f"Takes at most {study.max_trials} steps in at most {length_words(study.max_duration_s)}, and ends when "
+        f"{online.max_taken_back} were worse or undecided",
+        f"Begins steps{days}{when}, within the pool's own hours and no freeze window"
+        if hours is not None
+        else "Begins no step out of the pool's hours or in a freeze window",
+        "Takes its step back, and waits, while the pool has an open incident",
+    ]
 
 
 def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:

@@ -19,11 +19,11 @@ from controlplane.contract.planning.study_checks import check_range, check_spec
 from web.frame.model_fields import Shape, field_of_model, read
 from web.rollouts.declared_fields import FIELD as DECLARED
 from web.rollouts.declared_fields import declared_ranges
-from web.rollouts.guard_fields import share_of
+from web.rollouts.guard_fields import days_of, share_of
 from web.rollouts.proposal_fields import HOW, knob_value
 from web.rollouts.proposal_fields import field_of as rollouts_field_of
 from web.rollouts.proposal_fields import filled as rollout_filled
-from web.studies.new_study_fields import FIELDS, MODEL_FIELDS, SHARES, WINNERS
+from web.studies.new_study_fields import FIELDS, MODEL_FIELDS, ONLINE, SHARES, WHERES, WINNERS
 
 READ_BY_NAME = [name for name in MODEL_FIELDS if name in FIELDS and name not in ("pool", "also", "suggested", *SHARES)]
 """Fields that are written as the contract's kinds of fields are."""
@@ -64,6 +64,7 @@ def wanted_study(said: Mapping[str, str]) -> Wanted:
     given["constraints"] = _limits(given["constraints"], take("profile", _use_case), problems)
     given["rollout"] = _rollout(said, problems) or None
     given |= take("winner", _winner) or {}
+    given["online"] = _online(said, take)
     given["pool"] = said.get("pool", "").strip()
     if not given["pool"]:
         problems["pool"] = "choose one"
@@ -116,6 +117,10 @@ def field_of(told: str) -> str:
         first = rollouts_field_of(".".join(within))
     elif first == "space" and within:
         first = within[0] if within[0] in KNOBS else DECLARED
+    elif first == "online":
+        first = next(
+            (name for name, (of, _) in ONLINE.items() if within[-1:] in ([of], [name.removeprefix("online_")])), "where"
+        )
     elif first in ("propose_rollout", "auto_start_rollout"):
         first = "winner"
     return first if first in FIELDS else ""
@@ -149,6 +154,40 @@ def _objectives(text: str, name: str) -> list[dict[str, Any]]:
             raise BadRequest(f"{name}: {line[:80]!r} wants an objective and a quantile: tpot p50", field=name)
         found.append({"objective": objective} | ({"objective_q": read(Shape.QUANTILE, q[0], name)} if q else {}))
     return found
+
+
+def _online(said: Mapping[str, str], take: Callable[[str, Callable[[str, str], Any]], Any]) -> dict[str, Any] | None:
+    """How a study in production goes; None for one on a trial node, which is told nothing of it."""
+    is_online = take("where", _where)
+    given = {name: take(name, _in_production if is_online else _nowhere) for name in ONLINE}
+    if not is_online:
+        return None
+    found = {ONLINE[name][0]: given[name] for name in ("online_step", "online_taken_back") if given[name] is not None}
+    hours = {name: given[name] for name, (field, _) in ONLINE.items() if field == "hours" and given[name] is not None}
+    if hours:
+        found["hours"] = {name.removeprefix("online_"): value for name, value in hours.items()}
+    return found
+
+
+def _where(text: str, name: str) -> bool:
+    if text not in WHERES:
+        raise BadRequest(f"{name}: wants one of those that are offered", field=name)
+    return bool(text)
+
+
+def _in_production(text: str, name: str) -> Any:
+    if name == "online_days":
+        return days_of(text)
+    if ONLINE[name][0] == "hours":
+        return text
+    try:
+        return float(text) if name == "online_step" else int(text)
+    except ValueError:
+        raise BadRequest(f"{name}: wants a number, got {text[:40]!r}", field=name) from None
+
+
+def _nowhere(text: str, name: str) -> Any:
+    raise BadRequest(f"{name}: is of a study in production; choose that under Where", field=name)
 
 
 def _winner(text: str, name: str) -> Mapping[str, bool]:

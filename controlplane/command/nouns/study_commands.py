@@ -56,6 +56,9 @@ COLUMNS: Columns[Study] = {
 
 
 def _state(trial: Trial) -> str:
+    if trial.step is not None:
+        of = f", rollout {trial.step.rollout_id}" if trial.step.rollout_id is not None else ""
+        return f"{trial.step.title}: {trial.step.outcome or 'under way'}{of}"
     if trial.state is TrialState.RUNNING:
         return f"running on {trial.node}"
     if trial.state is TrialState.WAITING:

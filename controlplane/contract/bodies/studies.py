@@ -17,6 +17,7 @@ from controlplane.contract.bodies.knob_schema import (
     ONE_OBJECTIVE,
 )
 from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.planning.online_mode import LASTS_S, OnlineMode, OnlineStep
 
 
 class StudyState(StrEnum):
@@ -44,6 +45,8 @@ MEASURED = frozenset({TrialState.COMPLETE, TrialState.FAILED})
 
 FINALIST = "finalist"
 """The kind of a trial that measures again what the search has found: it is no trial of the search."""
+STEP = "step"
+"""The kind of a trial that is a step in production."""
 
 _BOUNDS = {"minimum": {"type": "integer"}, "maximum": {"type": "integer"}}
 _ONE_FORM: dict[str, Any] = {
@@ -118,6 +121,7 @@ class StudyCreate(BaseModel):
     their output tokens). A request keeps a limit where its own value does (of `itl`, which has many values, their
     quantile `q`); one that is lost keeps none. Or `max_load`, the largest load at which each of `constraints` holds,
     which is sought by several replays a trial; `cost` is what 1,000 output tokens cost there.
+    With `online` there is no trial node: live knobs move in production, step by step.
 
     The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed), or the
     one that `workload` names.
@@ -210,7 +214,10 @@ class StudyCreate(BaseModel):
     )
     max_trials: int = Field(default=12, ge=3, le=1000, description="configurations to try at most")
     max_duration_s: float = Field(
-        default=600, ge=10, le=7 * 86400, description="seconds to take at most, changes of configuration included"
+        default=600,
+        ge=10,
+        le=7 * 86400,
+        description="seconds to take at most, changes of configuration included; left out with `online`: a day",
     )
     trial_requests: int = Field(default=40, ge=5, le=100000, description="requests replayed for a trial at most")
     load_replays: int = Field(
@@ -234,7 +241,17 @@ class StudyCreate(BaseModel):
     rollout: dict[str, Any] = Field(
         default={}, description="fields of the rollout that shall differ from their defaults"
     )
+    online: OnlineMode | None = Field(
+        default=None,
+        description="careful tuning in production, for a pool without a spare replica; null: trials on a trial node",
+    )
     reason: str = Field(default="", description="why, for people")
+
+    @model_validator(mode="after")
+    def _lasts(self) -> "StudyCreate":
+        if self.online is not None and "max_duration_s" not in self.model_fields_set:
+            self.max_duration_s = LASTS_S
+        return self
 
     @property
     def aim(self) -> str:
@@ -403,7 +420,13 @@ class Trial(TrialReport):
 
     id: int = Field(description="the trial's number in the service")
     study_id: int = Field(description="the study it belongs to")
+    kind: str = Field(
+        default="search",
+        pattern="^(default|search|finalist|step)$",
+        description="`default`, `search`, `finalist` or, in production, `step`",
+    )
     state: TrialState = Field(description="how far it is, and whether it could be measured")
+    step: OnlineStep | None = Field(default=None, description="what it moved in production; null: it was replayed")
     order: RunOrder = Field(default=RunOrder(), description="which slice it replays, and its place in the finish")
     worker: str | None = Field(default=None, description="who measures it, or has measured it; null: not told")
     node: str | None = Field(default=None, description="the trial node it is measured on; null: not told")
@@ -580,7 +603,7 @@ class Study(BaseModel):
     created_at: datetime = Field(description="when it was made")
     started_at: datetime | None = Field(default=None, description="when a worker took it")
     finished_at: datetime | None = Field(default=None, description="when it ended")
-    worker: str | None = Field(default=None, description="the worker that holds it")
+    worker: str | None = Field(default=None, description="the worker that holds it; null: none, or it is `online`")
     trial_node: str | None = Field(default=None, description="the node that its worker's trials run on")
     active_s: float = Field(default=0.0, description="seconds that a worker has been at it; waits are no part of it")
     progress: str = Field(default="", description="how far it is, for people")

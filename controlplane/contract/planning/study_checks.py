@@ -17,6 +17,7 @@ from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
 from controlplane.contract.metrics import ITL
+from controlplane.contract.planning.online_checks import check_online
 from controlplane.contract.planning.replayed_traffic_name import profile_of
 from controlplane.contract.reports.declared_knobs import DeclaredBySome, parse_declared, parse_named
 
@@ -47,6 +48,7 @@ def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({}
         parse_declared(knobs, declared, prefix=f"suggested[{place}].")
     for name, wanted in spec.space.items():
         check_range(name, wanted, declared)
+    check_online(spec)
     check_rollout(spec)
 
 
@@ -148,7 +150,7 @@ def check_range(name: str, wanted: KnobRange, declared: DeclaredBySome = Mapping
 
 def check_rollout(spec: StudyCreate) -> None:
     """The overrides of the proposed rollout must be ones that a rollout can take."""
-    fixed = {"pool", "revision", "study_id", "emergency", "takes_back"}
+    fixed = {"pool", "revision", "study_id", "study_step", "emergency", "takes_back"}
     valid = sorted(set(RolloutCreate.model_fields) - fixed)
     for name in spec.rollout:
         if name not in valid:

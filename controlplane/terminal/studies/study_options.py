@@ -13,6 +13,8 @@ from controlplane.terminal.studies.study_request import parse_objective
 
 _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
 _BOUNDS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(:log)?")
+CAREFUL = "careful"
+"""`--online` as it is by default."""
 _BETWEEN = re.compile(r",(?=\w+=)")
 
 
@@ -49,6 +51,12 @@ def _rollout_of(texts: Sequence[str]) -> dict[str, Any]:
     return parse_assignments(list(texts), "--rollout", "field=value")
 
 
+def online_of(texts: Sequence[str]) -> dict[str, Any]:
+    """["careful"], or what differs from that: ["step=1.5", "max_taken_back=2"], as `StudyCreate.online`."""
+    said = [text for text in texts if text.strip() != CAREFUL]
+    return parse_assignments(said, "--online", f"{CAREFUL}, or field=value")
+
+
 def _listed(text: str) -> list[Any]:
     try:
         found = json.loads(text)
@@ -72,5 +80,6 @@ with_study_fields = ContractOptions(
         "space": Form("KNOB=LOW..HIGH[:log]|KNOB=VALUE,...", space_of, repeats=True),
         "suggested": Form("KNOB=VALUE,KNOB=VALUE", suggested_of, repeats=True),
         "rollout": Form("FIELD=VALUE", _rollout_of, repeats=True),
+        "online": Form(f"{CAREFUL}|FIELD=VALUE", online_of, repeats=True),
     },
 )

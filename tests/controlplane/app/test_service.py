@@ -30,6 +30,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "rollout_hooks",
         "trial_leases",
         "study_leases",
+        "online_tuning",
         "fleet_liveness",
         "account_notices",
         "first_tokens",

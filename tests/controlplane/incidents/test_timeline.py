@@ -6,7 +6,7 @@ from datetime import timedelta
 from controlplane.contract.bodies.alerts import Alert, AlertUpdate, UpdateKind
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
-from controlplane.contract.on_call.incidents import IncidentNote
+from controlplane.contract.on_call.incidents import IncidentNote, TimelineKind
 from controlplane.incidents.timeline import Telling, timeline
 from tests.controlplane.incidents.conftest import START
 
@@ -46,3 +46,9 @@ def test_everything_stands_in_it_in_order(alert: Callable[..., Alert]) -> None:
     assert told["sent"] == "on-call was told that it is firing"
     assert told["not_sent"] == "mail could not be told that it is firing: 503"
     assert told["note"] == "looking", "a note stands in its row; the ledger's word of it is left out"
+
+
+def test_a_step_in_production_that_the_incident_took_back_is_in_it() -> None:
+    told = "study 7, step 2 in production (max_num_seqs from 4 to 8) is taken back: incident 1 of pool chat is open"
+    (only,) = timeline([], [], [], [entry(5, "study.step_taken_back", told)])
+    assert (only.kind, only.text, only.subject) == (TimelineKind.CHANGE, told, "incident/1")

@@ -105,6 +105,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
         keyring=keyring_of(database),
         not_at_rest=lambda session, now: dict(app.state.busy),
         late_reports=LateReports(),
+        may_tune=lambda session, pool, principal: None,
     )
     app.include_router(endpoints.router)
     app.include_router(lease_endpoints.router)

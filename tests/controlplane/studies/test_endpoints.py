@@ -1,10 +1,12 @@
 """The studies' endpoints, as the typed client calls them; each bad field is named."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from httpx import Response
 
 from controlplane.client import Client
@@ -21,10 +23,14 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
+from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
 from tests.controlplane.db.keyed_route import KeyedConformance, KeyedRoute
 
 Make = Callable[[Scope], Client]
+CAREFUL = OnlineMode()
+TTFT = Limit(metric="ttft", q=0.95, limit_s=1)
+FORMATS = {"quantization": KnobRange(choices=["none", "int8"])}
 
 
 class TestStudiesAreMadeOnceByTheirKey(KeyedConformance):
@@ -127,6 +133,15 @@ def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
         ({"rollout": {"canary_share": 0.9}}, BadRequest, "rollout.canary_share"),
         ({"rollout": {"tolerance": True}}, BadRequest, "rollout.tolerance"),
         ({"rollout": {"levels": {"ttft": [0.5, "0.9"]}}}, BadRequest, "rollout.levels.ttft.1"),
+        ({"rollout": {"study_step": 3}}, BadRequest, "rollout.study_step"),
+        ({"online": CAREFUL, "objective": "goodput", "constraints": [TTFT]}, BadRequest, "objective"),
+        ({"online": CAREFUL, "load": 2.0}, BadRequest, "load"),
+        ({"online": CAREFUL, "suggested": [{"max_num_seqs": 4}]}, BadRequest, "suggested"),
+        ({"online": CAREFUL, "evaluation": "mmlu"}, BadRequest, "evaluation"),
+        ({"online": CAREFUL, "auto_start_rollout": True}, BadRequest, "auto_start_rollout"),
+        ({"online": CAREFUL, "rollout": {"on_inconclusive": "hold"}}, BadRequest, "rollout.on_inconclusive"),
+        ({"online": CAREFUL, "rollout": {"only_better": False}}, BadRequest, "rollout.only_better"),
+        ({"online": CAREFUL, "space": FORMATS}, BadRequest, "space.quantization"),
     ],
 )
 def test_each_wrong_field_is_named(
@@ -135,6 +150,26 @@ def test_each_wrong_field_is_named(
     with pytest.raises(error) as caught:
         client(Scope.OPERATE).create_study(spec.model_copy(update=changes))
     assert caught.value.detail["field"] == field
+
+
+def test_a_study_in_production_is_no_workers(app: FastAPI, client: Make, spec: StudyCreate) -> None:
+    person = client(Scope.OPERATE)
+    made = person.create_study(spec.model_copy(update={"online": CAREFUL}))
+    assert made.progress == "waits for its first step" and made.spec.online == CAREFUL
+    assert person.claim_study("w") is None
+    with pytest.raises(Conflict, match="has no trial node"):
+        person.take_trial_node(made.id, NodeWanted(worker="w", node="t"))
+    other = person.create_study(spec)
+    claimed = person.claim_study("w")
+    assert claimed is not None and claimed.id == other.id  # It holds up nobody.
+
+    def forbid(*_: object) -> None:
+        raise Forbidden("pool: not you", field="Authorization")
+
+    app.state.service = replace(app.state.service, may_tune=forbid)
+    with pytest.raises(Forbidden, match="not you"):
+        person.create_study(spec.model_copy(update={"online": CAREFUL}))
+    assert person.create_study(spec).spec.online is None
 
 
 def test_good_spaces_are_taken(client: Make, spec: StudyCreate) -> None:

@@ -5,14 +5,14 @@ import pytest
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import KNOBS
 from web.rollouts.proposal_fields import HOW
-from web.studies.new_study_fields import FIELDS, WINNER, study_fields
+from web.studies.new_study_fields import FIELDS, ONLINE, WINNER, study_fields
 
-MADE_OF_SEVERAL = {*WINNER, "space", "rollout"}
+MADE_OF_SEVERAL = {*WINNER, "space", "rollout", "online"}
 """What a study is told by several fields, or by one of the form's own."""
 
 
 def test_each_field_of_the_contract_has_its_place_once() -> None:
-    own = {"profile", "winner", "declared", *KNOBS, *HOW}
+    own = {"profile", "winner", "declared", "where", *ONLINE, *KNOBS, *HOW}
     assert len(set(FIELDS)) == len(FIELDS)
     assert set(FIELDS) - own == set(StudyCreate.model_fields) - MADE_OF_SEVERAL
 

@@ -7,6 +7,8 @@ import pytest
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, Objective, StudyCreate
+from controlplane.contract.on_call.rollout_policies import Hours
+from controlplane.contract.planning.online_mode import OnlineMode
 from tests.web.columns_of import columns_of
 from web.studies.study_outline import becomes, bounds, does, keeps, trial_nodes
 
@@ -125,3 +127,24 @@ def test_without_a_trial_node_it_is_said_what_mends_it() -> None:
     assert bounds("chat", columns_of([SERVING, TRIAL]), [], []) == []
     (words, address), *more = bounds("chat", columns_of([SERVING]), [], [])
     assert "pool chat-trial" in words and address == "/fleet" and more == []
+
+
+def test_in_production_it_is_told_what_moves_and_what_bounds_it() -> None:
+    hours = Hours(opens="22:00", closes="06:00", zone="Europe/London", days=["tue", "wed"])
+    space = {"max_num_seqs": KnobRange(minimum=16, maximum=128)}
+    study = StudyCreate(pool="chat", space=space, online=OnlineMode(step=1.5, max_taken_back=2, hours=hours))
+    said = does(study)
+    assert said[0] == (
+        "Moves max_num_seqs 16 to 128 of pool chat, one at a time, by at most 1.5 times a step or to the next value"
+    )
+    assert said[2] == "Takes at most 12 steps in at most 1d, and ends when 2 were worse or undecided"
+    assert said[3].startswith("Begins steps tue, wed, from 22:00 to 06:00 (Europe/London), within the pool's own hours")
+    usual = StudyCreate(pool="chat", online=OnlineMode())
+    assert does(usual)[0].startswith("Moves every knob that changes live of pool chat")
+    assert "lost" not in " ".join(keeps(usual)) and "stays in production" in becomes(usual)
+
+
+def test_in_production_no_trial_node_is_wanted() -> None:
+    fleet = columns_of([SERVING])
+    assert bounds("chat", fleet, [], [], online=True) == []
+    assert bounds("chat", fleet, [], [])[0][0].startswith("No trial node can run it")

@@ -24,6 +24,7 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.online_mode import OnlineMode, OnlineStep, StepOutcome
 from tests.web.part_html import part_html
 from web.pages import now_page
 from web.studies import studies_page
@@ -238,3 +239,30 @@ def test_heads_stand_above_their_columns(name: str) -> None:
     for head, *rows in tables:
         assert rows and all(row == head for row in rows)
         assert "number" in head and "" in head
+
+
+def in_production(number: int, value: int, outcome: StepOutcome | None, **told: Any) -> Trial:
+    step = OnlineStep(knob="max_num_seqs", before=4, value=value, rollout_id=number + 20, outcome=outcome, **told)
+    return trial(number, "step", {**DEFAULT, "max_num_seqs": value}, 0.25).model_copy(update={"step": step})
+
+
+def test_steps_in_production_are_shown_with_their_rollouts_and_nothing_of_replays() -> None:
+    spec = StudyCreate(pool="chat", max_trials=6, online=OnlineMode(step=1.5))
+    steps = [
+        in_production(
+            1, 8, StepOutcome.BETTER, ratio=0.82, interval=(0.74, 0.9), control_s=0.5, message="<pool runs it>"
+        ),
+        in_production(2, 16, None),
+    ]
+    summary = "1 of 2 steps were better"
+    ended = StudyResult(verdict=StudyVerdict.BETTER, winner=WINNER, default=DEFAULT, summary=summary)
+    shown = rendered("study", steps, ended, spec)
+    first, second = shown.split('data-key="trial-11"')[1].split('data-key="trial-12"')
+    for wanted in ("max_num_seqs 4 to 8", "better", "500 ms", "250 ms", "0.82 (0.74 to 0.9)", "&lt;pool runs it&gt;"):
+        assert wanted in first
+    assert '<a href="/rollouts/21">rollout 21</a>' in first and "running" in second
+    assert "by at most 1.5 times a step; at most 6 steps" in shown and summary in shown
+    for absent in ("<h3>Search</h3>", "luckiest", "Default, ", "TTFT p95"):
+        assert absent not in shown
+    assert "No step yet." in rendered("study", [], None, spec)
+    assert "Steps in production" not in rendered("study", SEARCH)

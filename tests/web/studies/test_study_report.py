@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 
 from controlplane.client import Client
-from controlplane.contract.bodies.studies import Study, StudyState, Trial
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState, Trial
+from controlplane.contract.planning.online_mode import OnlineMode, OnlineStep, StepOutcome
 from tests.web.studies.measured_study import RESULT, SPEC, MeasuredStudy, study, trials
 from web.studies.asked_again import asked_again
 from web.studies.study_report import Cost, cost_of, study_report
@@ -131,3 +132,24 @@ def test_a_study_without_a_winner_has_a_report_too(more: dict[str, object]) -> N
 
 def test_the_cost_is_of_all_runs() -> None:
     assert cost_of(trials()) == Cost(6, pytest.approx(123.0), 8, pytest.approx(164.0), pytest.approx(5.6), 520)
+
+
+def test_a_report_of_steps_in_production_has_each_step_and_nothing_of_replays() -> None:
+    step = OnlineStep(
+        knob="max_num_seqs", before=32, value=40, rollout_id=9, outcome=StepOutcome.SAFE, message="not worse"
+    )
+    spec = StudyCreate(pool="chat", online=OnlineMode())
+    told = trials()[0].model_copy(update={"kind": "step", "step": step, "node": None, "worker": None})
+    ended = RESULT.model_copy(update={"winner": None, "repeats": 0, "verdict": "not_better"})
+    found = study(spec=spec, result=ended, trial_node=None, rollout_id=None, workload_summary={})
+    read = Read(study_report(cast(Client, MeasuredStudy(found, [told])), 12, NOW))
+    assert list(read.sections) == [
+        "Verdict",
+        "What was changed",
+        "Steps in production",
+        "Versions, and the study again",
+    ]
+    assert "max_num_seqs 32 to 40" in read.sections["Steps in production"]
+    assert "rollout 9" in read.sections["Steps in production"] and "a" not in read.elements
+    assert '"online"' in read.sections["Versions, and the study again"]
+    assert "It begins with what the pool runs by then." in read.sections["Versions, and the study again"]

@@ -5,6 +5,7 @@ import pytest
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, Conflict
+from controlplane.contract.planning.online_mode import OnlineMode
 from web.studies.wanted_study import knob_range, problems_of, wanted_study
 
 SAID = {"pool": "chat", "objective": "e2e"}
@@ -166,3 +167,40 @@ def test_knobs_that_nodes_declare_have_a_field_together() -> None:
     assert study.space == {"max_num_seqs": KnobRange(choices=[8, 16]), "block_size": KnobRange(choices=[16, 32])}
     assert list(wanted_study({**SAID, "declared": "block_size"}).problems) == ["declared"]
     assert problems_of(BadRequest("space.kv: no", field="space.kv")) == {"declared": "no"}
+
+
+def test_careful_in_production_is_read_with_its_hours() -> None:
+    where = {"where": "online", "online_step": "1.5", "online_taken_back": "2", "online_days": "tue to wed"}
+    clock = {"online_opens": "22:00", "online_closes": "06:00", "online_zone": "Europe/London"}
+    study = wanted_study({**SAID, **where, **clock}).study
+    assert study is not None and study.online is not None and study.online.hours is not None
+    assert (study.online.step, study.online.max_taken_back, study.max_duration_s) == (1.5, 2, 86400)
+    assert study.online.hours.model_dump(mode="json") == {
+        "days": ["tue", "wed"],
+        "opens": "22:00",
+        "closes": "06:00",
+        "zone": "Europe/London",
+    }
+    usual = wanted_study({**SAID, "where": "online"}).study
+    assert usual is not None and usual.online == OnlineMode()
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "why"),
+    [
+        ({"where": "", "online_step": "1.5"}, "online_step", "is of a study in production"),
+        ({"where": "moon"}, "where", "wants one of those"),
+        ({"where": "online", "online_step": "9"}, "online_step", "less than or equal to 4"),
+        ({"where": "online", "online_step": "much"}, "online_step", "wants a number"),
+        ({"where": "online", "online_taken_back": "0"}, "online_taken_back", "greater than or equal to 1"),
+        ({"where": "online", "online_zone": "UTC"}, "online_opens", "Field required"),
+        ({"where": "online", "online_opens": "9", "online_closes": "10:00"}, "online_opens", "match pattern"),
+        ({"where": "online", "online_days": "moonday"}, "online_days", "is no day"),
+        ({"where": "online", "load": "2"}, "load", "nothing is replayed"),
+        ({"where": "online", "objective": "goodput", "constraints": "ttft p95 1s"}, "objective", "wants replays"),
+        ({"where": "online", "undecided": "hold"}, "undecided", "says this itself"),
+    ],
+)
+def test_what_is_wrong_in_production_is_told_at_its_field(said: dict[str, str], field: str, why: str) -> None:
+    read = wanted_study({**SAID, **said})
+    assert read.study is None and why in read.problems[field]

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from controlplane.command.nouns.study_commands import TRIALS
+from controlplane.contract.bodies.studies import Trial
+from controlplane.contract.planning.online_mode import OnlineStep, StepOutcome
 from tests.controlplane.command.nouns.plane import Plane
 
 
@@ -57,6 +60,25 @@ def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> 
     file.write_text('{"pool": "chat"}')
     refused = plane.run("studies", "start", "--file", file, "--load-replays", 9, status=2).stderr
     assert "--load-replays: --file says all of a study" in refused
+
+
+def test_a_study_in_production_is_asked_for_and_cancelled(plane: Plane) -> None:
+    start = ("studies", "start", "--pool", "chat", "--no-wait")
+    made = plane.json(*start, "--online", "step=1.5", "--online", 'hours={"opens": "22:00", "closes": "06:00"}')
+    assert (made["spec"]["online"]["step"], made["spec"]["online"]["hours"]["closes"]) == (1.5, "06:00")
+    assert made["spec"]["max_duration_s"] == 86400
+    assert f"study {made['id']} cancelled" in plane.run("studies", "cancel", made["id"]).stdout
+    refused = plane.run(*start, "--online", "careful", "--objective", "max_load", "--slo", "chat", status=1).stderr
+    assert "max_load wants replays" in refused
+
+
+def test_what_a_step_moved_is_told_with_its_rollout() -> None:
+    step = OnlineStep(knob="max_num_seqs", before=4, value=8, rollout_id=3)
+    about = {"id": 1, "study_id": 1, "number": 1, "kind": "step", "knobs": {}, "state": "running"}
+    trial = Trial.model_validate({**about, "step": step.model_dump()})
+    assert TRIALS["state"](trial) == "max_num_seqs from 4 to 8: under way, rollout 3"
+    refused = step.model_copy(update={"rollout_id": None, "outcome": StepOutcome.INCONCLUSIVE})
+    assert TRIALS["state"](trial.model_copy(update={"step": refused})) == "max_num_seqs from 4 to 8: inconclusive"
 
 
 def test_a_worker_with_a_wrong_evaluation_does_not_start(plane: Plane) -> None:

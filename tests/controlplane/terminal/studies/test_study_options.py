@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from controlplane.contract.bodies.studies import StudyCreate
-from controlplane.terminal.studies.study_options import space_of, suggested_of
+from controlplane.terminal.studies.study_options import online_of, space_of, suggested_of
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,22 @@ def test_what_is_no_configuration_is_told(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(typer.Exit):
         suggested_of(["max_num_seqs"])
     assert "--suggested: wants knob=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        (["careful"], {}),
+        (["step=1.5", "max_taken_back=2"], {"step": 1.5, "max_taken_back": 2}),
+        (['hours={"opens": "22:00", "closes": "06:00"}'], {"hours": {"opens": "22:00", "closes": "06:00"}}),
+    ],
+)
+def test_careful_is_the_default_in_production(texts: list[str], wanted: dict[str, Any]) -> None:
+    assert online_of(texts) == wanted
+    assert StudyCreate.model_validate({"pool": "p", "online": wanted}).online is not None
+
+
+def test_what_is_no_field_in_production_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        online_of(["yes"])
+    assert "--online: wants careful, or field=value" in capsys.readouterr().err

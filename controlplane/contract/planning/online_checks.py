@@ -1,0 +1,34 @@
+"""What a study in production may say: nothing is replayed, and each step is judged on live traffic. Pure."""
+
+from controlplane.contract.bodies.knob_schema import OF_LIMITS, REPLAYED
+from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.errors import BadRequest
+
+OF_REPLAYS = (
+    *("max_lost_share", "least_agreement", "most_logprob_drop", "evaluation", "evaluation_margin", "suggested"),
+    *("workload_s", "load", "trial_requests", "load_replays", "finalists", "finalist_repeats", "seed"),
+    *("propose_rollout", "auto_start_rollout"),
+)
+"""Fields of a study that trials on a node of their own alone have."""
+OF_STEPS = ("start", "on_inconclusive", "only_better", "objective", "objective_q", "metrics", "levels")
+"""Fields of a rollout that each step says itself."""
+
+
+def check_online(spec: StudyCreate) -> None:
+    """Raises `BadRequest` for the first field that has no meaning there."""
+    if spec.online is None:
+        return
+    if spec.objective in OF_LIMITS:
+        raise BadRequest(
+            f"objective: {spec.objective} wants replays; a step in production is judged by a quantile of "
+            f"{', '.join(REPLAYED)}",
+            field="objective",
+        )
+    for name in OF_REPLAYS:
+        if getattr(spec, name) != StudyCreate.model_fields[name].get_default():
+            raise BadRequest(f"{name}: nothing is replayed by a study in production (online)", field=name)
+    for name in OF_STEPS:
+        if name in spec.rollout:
+            raise BadRequest(
+                f"rollout.{name}: each step of a study in production (online) says this itself", field=f"rollout.{name}"
+            )
