@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, UNDECIDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.rollouts.decision import (
@@ -234,7 +234,7 @@ def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
         if is_equal:
             why = f"not worse, but not shown to be better within {judged_s:.0f} s"
             return roll_back(state, why, verdict=Verdict.NOT_WORSE)
-        why = f"inconclusive: not enough evidence within {judged_s:.0f} s"
+        why = f"{UNDECIDED} within {judged_s:.0f} s"
         if facts.harmless and spec.holds:
             return _pause(
                 state, f"{why}, and no harm: {HELD}", resumes=RolloutPhase.JUDGING, verdict=Verdict.INCONCLUSIVE

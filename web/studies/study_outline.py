@@ -105,7 +105,7 @@ def _done_in_production(study: StudyCreate, online: OnlineMode) -> list[str]:
         "value",
         f"Makes each step a rollout with its canary, judged on live traffic, for {_objective(study)}",
         f"Takes at most {study.max_trials} steps in at most {length_words(study.max_duration_s)}, and ends when "
-        f"{online.max_taken_back} were worse or undecided",
+        f"{online.max_taken_back} were worse, undecided or stopped",
         f"Begins steps{days}{when}, within the pool's own hours and no freeze window"
         if hours is not None
         else "Begins no step out of the pool's hours or in a freeze window",

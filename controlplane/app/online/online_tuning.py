@@ -126,7 +126,7 @@ class OnlineTuning:
                 step_store.say(session, row, f"waits: {error.message}")
                 return False
             trial = step_store.keep_step(session, row, number, step, knobs, now)
-            refused = step.model_copy(update={"outcome": StepOutcome.INCONCLUSIVE, "message": error.message})
+            refused = step.model_copy(update={"outcome": StepOutcome.STOPPED, "message": error.message})
             step_store.end_step(session, row, trial, refused, now, objective_s=None)
             return False
         step_store.say(session, row, f"step {number}: {step.title}, rollout {begun.id} is {begun.phase.value}")

@@ -112,6 +112,10 @@ def default_levels(metric: str) -> list[float]:
     return list(TAIL_LEVELS if metric == ITL.short else LEVELS)
 
 
+UNDECIDED = "inconclusive: not enough evidence"
+"""How it begins why a canary went back that showed no harm, and that its traffic has not decided in time."""
+
+
 class Stage(BaseModel):
     """How many of the pool's serving nodes run the revision once a stage is done."""
 

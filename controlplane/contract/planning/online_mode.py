@@ -28,7 +28,7 @@ class OnlineMode(BaseModel):
         "a step goes to the next",
     )
     max_taken_back: int = Field(
-        default=3, ge=1, le=100, description="the study ends after so many steps that were worse or stayed undecided"
+        default=3, ge=1, le=100, description="the study ends after so many steps that were worse, undecided or stopped"
     )
     hours: Hours | None = Field(
         default=None, description="when a step may begin, within the pool's own hours; null: whenever those allow it"
@@ -41,11 +41,14 @@ class StepOutcome(StrEnum):
     BETTER = "better"  # Promoted: the next steps go from here.
     SAFE = "safe"  # Not worse, nor shown to be better: it went back.
     WORSE = "worse"  # It went back; that value, and all beyond it, is not tried again.
-    INCONCLUSIVE = "inconclusive"  # Undecided, stopped or broken off: the same.
+    INCONCLUSIVE = "inconclusive"  # Not decided in time: it went back, and may be tried beside other values.
+    STOPPED = "stopped"  # By a node that failed, an incident or a person: it went back, and counts as worse does.
 
 
-TAKEN_BACK = frozenset({StepOutcome.WORSE, StepOutcome.INCONCLUSIVE})
-"""What counts towards `max_taken_back`, and leaves the values that may be tried."""
+LEFT = frozenset({StepOutcome.WORSE, StepOutcome.STOPPED})
+"""What takes its value, and all beyond it, from those that may be tried."""
+TAKEN_BACK = LEFT | {StepOutcome.INCONCLUSIVE}
+"""What counts towards `max_taken_back`."""
 
 
 class OnlineStep(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, UNDECIDED, Rollout, RolloutPhase, Verdict
 from controlplane.contract.planning.online_mode import OnlineStep, StepOutcome
 
 
@@ -15,7 +15,8 @@ def outcome_of(rollout: Rollout) -> StepOutcome | None:
         return StepOutcome.BETTER
     if rollout.phase is RolloutPhase.ROLLED_BACK and rollout.verdict in (Verdict.WORSE, Verdict.NOT_WORSE):
         return StepOutcome.WORSE if rollout.verdict is Verdict.WORSE else StepOutcome.SAFE
-    return StepOutcome.INCONCLUSIVE
+    is_undecided = rollout.verdict is Verdict.INCONCLUSIVE and UNDECIDED in rollout.message
+    return StepOutcome.INCONCLUSIVE if is_undecided else StepOutcome.STOPPED
 
 
 def is_stranded(rollout: Rollout) -> bool:

@@ -170,6 +170,7 @@ def _words(outcome: StepOutcome | None) -> str:
         StepOutcome.SAFE: "not worse, but not better, so it went back",
         StepOutcome.WORSE: "worse, so it went back",
         StepOutcome.INCONCLUSIVE: "undecided, so it went back",
+        StepOutcome.STOPPED: "stopped, so it went back",
     }
     return "under way" if outcome is None else told[outcome]
 

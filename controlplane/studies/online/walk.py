@@ -3,7 +3,7 @@
 Guarantees, for whatever comes of the steps:
 - a step changes one knob, to a value one step (`next_values`) from what runs, and what runs was proven: it is what the
   pool ran when the study began, or what a step was promoted to;
-- a value that was worse, or stayed undecided, is never tried again, nor any beyond it in its direction;
+- a value that was worse, or was stopped, is never tried again, nor any beyond it in its direction;
 - no configuration is tried twice;
 - there is one step at a time; it ends after `most_steps`, or `most_taken_back` that went back for harm or doubt.
 """
@@ -19,7 +19,7 @@ from controlplane.contract.knobs import (
     canonical_json,
     largest,
 )
-from controlplane.contract.planning.online_mode import TAKEN_BACK, StepOutcome
+from controlplane.contract.planning.online_mode import LEFT, TAKEN_BACK, StepOutcome
 from controlplane.studies.online.next_values import Reach, effect, neighbour
 
 
@@ -158,7 +158,7 @@ class Walk:
     def _is_barred(self, move: Move) -> bool:
         to = effect(move.knob, move.value)
         for one in self.taken:
-            if one.move.knob != move.knob or one.outcome not in TAKEN_BACK:
+            if one.move.knob != move.knob or one.outcome not in LEFT:
                 continue
             bar = effect(move.knob, one.move.value)
             if to >= bar if one.move.direction.up else to <= bar:

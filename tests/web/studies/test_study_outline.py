@@ -137,7 +137,7 @@ def test_in_production_it_is_told_what_moves_and_what_bounds_it() -> None:
     assert said[0] == (
         "Moves max_num_seqs 16 to 128 of pool chat, one at a time, by at most 1.5 times a step or to the next value"
     )
-    assert said[2] == "Takes at most 12 steps in at most 1d, and ends when 2 were worse or undecided"
+    assert said[2] == "Takes at most 12 steps in at most 1d, and ends when 2 were worse, undecided or stopped"
     assert said[3].startswith("Begins steps tue, wed, from 22:00 to 06:00 (Europe/London), within the pool's own hours")
     usual = StudyCreate(pool="chat", online=OnlineMode())
     assert does(usual)[0].startswith("Moves every knob that changes live of pool chat")

@@ -66,6 +66,14 @@ def test_what_is_only_not_worse_goes_back(world: OnlineWorld) -> None:
     assert all("not worse, but not shown to be better within 300 s" in one.message for one in world.listed())
 
 
+def test_what_its_traffic_does_not_decide_goes_back_and_counts(world: OnlineWorld) -> None:
+    world.prepare(runs=8, slower=FLAT)
+    study = world.ask(rollout={**SPEC["rollout"], "tolerance": 0.05, "max_judge_s": 60}, online={"max_taken_back": 2})
+    ended = world.run(study)
+    assert world.tried(study.id) == [(16, "inconclusive"), (4, "inconclusive")] and world.production() == 8
+    assert ended.result is not None and "2 steps were taken back" in ended.result.summary
+
+
 def test_the_budget_ends_it(world: OnlineWorld) -> None:
     world.prepare(runs=8, slower={4: 3.0, 8: 1.0, 16: 3.0})
     study = world.ask(online={"max_taken_back": 1})
@@ -94,7 +102,7 @@ def test_cancelling_takes_back_what_is_under_way(world: OnlineWorld) -> None:
     assert world.listed()[0].phase is RolloutPhase.ROLLING_BACK
     world.pass_s(10)
     assert world.production() == 4 and set(world.fleet.running().values()) == {world.fleet.production()}
-    assert world.tried(study.id) == [(8, "inconclusive")]
+    assert world.tried(study.id) == [(8, "stopped")]
     name = f"study {study.id}, step 1 in production (max_num_seqs from 4 to 8)"
     assert world.told("study.step_taken_back") == [f"{name} is taken back: study {study.id} is cancelled"]
     world.pass_s(60)
@@ -119,7 +127,7 @@ def test_an_open_incident_takes_its_step_back_and_pauses_it(world: OnlineWorld) 
     world.tick()
     assert world.listed()[0].phase is RolloutPhase.ROLLING_BACK
     world.pass_s(60)
-    assert world.tried(study.id) == [(8, "inconclusive")] and world.production() == 4
+    assert world.tried(study.id) == [(8, "stopped")] and world.production() == 4
     assert world.read(study.id).progress == f"waits: incident {row.id} of pool chat is open"
     assert len(world.listed()) == 1
     with world.database.session() as session:
@@ -145,7 +153,7 @@ def test_no_step_begins_beside_others_or_out_of_hours(world: OnlineWorld) -> Non
     with world.database.session() as session:
         policies.lift(session, frozen.id, actor="ann", now=world.now)
         taken = studies.claim(session, "worker", world.now)
-        assert taken is not None and taken.id == other.id  # What is in production is not given to workers.
+        assert taken is not None and taken.id == other.id
     world.tick()
     assert world.read(study.id).progress == f"waits: for the end of study {other.id} on a trial node"
     with world.database.session() as session:
@@ -176,7 +184,7 @@ def test_it_ends_where_somebody_else_has_changed_the_pool(world: OnlineWorld) ->
     world.pass_s(10)
     world.fleet.put_in_production(theirs)
     ended = world.run(study, most_s=60)
-    assert world.tried(study.id) == [(8, "better"), (16, "inconclusive")]
+    assert world.tried(study.id) == [(8, "better"), (16, "stopped")]
     assert ended.result is not None and ended.result.summary.endswith(
         f"It has ended: somebody else has put revision {theirs} in production in pool chat."
     )
@@ -211,7 +219,7 @@ def test_a_step_that_its_nodes_refuse_counts_as_taken_back(world: OnlineWorld) -
     world.pass_s(10)
     ended = world.read(study.id)
     assert ended.state is StudyState.FINISHED and world.listed() == []
-    assert world.tried(study.id) == [(8, "inconclusive")]
+    assert world.tried(study.id) == [(8, "stopped")]
     step = world.trials(study.id)[0].step
     assert step is not None and step.rollout_id is None and "max_blast" in step.message
 

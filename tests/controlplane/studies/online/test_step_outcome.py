@@ -27,17 +27,23 @@ def rollout(phase: RolloutPhase, verdict: Verdict | None = None, **more: Any) ->
         (RolloutPhase.PROMOTED, Verdict.BETTER, StepOutcome.BETTER),
         (RolloutPhase.ROLLED_BACK, Verdict.NOT_WORSE, StepOutcome.SAFE),
         (RolloutPhase.ROLLED_BACK, Verdict.WORSE, StepOutcome.WORSE),
-        (RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE, StepOutcome.INCONCLUSIVE),
-        (RolloutPhase.ROLLED_BACK, Verdict.BETTER, StepOutcome.INCONCLUSIVE),  # A later wave broke off.
-        (RolloutPhase.ROLLED_BACK, None, StepOutcome.INCONCLUSIVE),
-        (RolloutPhase.FAILED, None, StepOutcome.INCONCLUSIVE),
-        (RolloutPhase.CANCELLED, None, StepOutcome.INCONCLUSIVE),
+        (RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE, StepOutcome.STOPPED),  # Its canary failed.
+        (RolloutPhase.ROLLED_BACK, Verdict.BETTER, StepOutcome.STOPPED),  # A later wave broke off.
+        (RolloutPhase.ROLLED_BACK, None, StepOutcome.STOPPED),
+        (RolloutPhase.FAILED, None, StepOutcome.STOPPED),
+        (RolloutPhase.CANCELLED, None, StepOutcome.STOPPED),
     ],
 )
 def test_only_what_was_promoted_is_better(
     phase: RolloutPhase, verdict: Verdict | None, outcome: StepOutcome | None
 ) -> None:
     assert outcome_of(rollout(phase, verdict)) is outcome
+
+
+def test_what_its_traffic_has_not_decided_is_inconclusive() -> None:
+    why = "pool chat runs revision 1 again: inconclusive: not enough evidence within 120 s"
+    ended = rollout(RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE, message=why)
+    assert outcome_of(ended) is StepOutcome.INCONCLUSIVE
 
 
 def test_nodes_that_went_neither_on_nor_back_strand_it() -> None:

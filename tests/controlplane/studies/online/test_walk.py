@@ -14,13 +14,13 @@ from controlplane.contract.knobs import (
     EngineConfig,
     canonical_json,
 )
-from controlplane.contract.planning.online_mode import TAKEN_BACK, StepOutcome
+from controlplane.contract.planning.online_mode import StepOutcome
 from controlplane.studies.online.next_values import Reach, effect, neighbour, reach_of
 from controlplane.studies.online.walk import Bounds, Direction, Move, Over, Seen, TakeBack, Taken, Wait, Walk
 
 START = EngineConfig().knobs()
 FREE = Seen(under_way=False, age_s=0.0)
-BETTER, SAFE, WORSE, UNDECIDED = StepOutcome
+BETTER, SAFE, WORSE, UNDECIDED, STOPPED = StepOutcome
 LIVE = [MAX_NUM_BATCHED_TOKENS, PREFILL_CHUNK_SIZE, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS]
 
 
@@ -67,13 +67,13 @@ def test_the_promises_hold_whatever_comes_of_the_steps(
         tried.add(canonical_json(knobs_then))
         if outcome is BETTER:
             proven.add(canonical_json(knobs_then))
-        if outcome in TAKEN_BACK:
+        if outcome in (WORSE, STOPPED):
             barred.append(move)
         walk = Walk(START, walk.bounds, (*walk.taken, Taken(move, outcome)))
     assert len(walk.taken) <= 30 and walk.taken_back <= back
 
 
-@pytest.mark.parametrize("outcome", [SAFE, WORSE, UNDECIDED])
+@pytest.mark.parametrize("outcome", [SAFE, WORSE, UNDECIDED, STOPPED])
 def test_it_ends_by_itself_where_nothing_is_better(outcome: StepOutcome) -> None:
     walk = Walk(START, bounds(*LIVE))
     for _ in range(20):
@@ -93,14 +93,13 @@ def test_it_goes_on_the_way_that_was_better_then_back_from_no_value_twice() -> N
     assert walk.advance(FREE) == Over("nothing is left to try one step from what runs")
 
 
-def test_what_is_beyond_a_bad_value_is_not_tried_from_a_better_centre_either() -> None:
-    walk = Walk(START, bounds(MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS))
-    walk = after(walk, WORSE, Direction(MAX_NUM_SEQS, up=True))
+@pytest.mark.parametrize(("outcome", "again"), [(WORSE, False), (STOPPED, False), (SAFE, True), (UNDECIDED, True)])
+def test_only_a_value_that_was_not_bad_is_tried_from_a_better_centre(outcome: StepOutcome, again: bool) -> None:
+    rises = Direction(MAX_NUM_SEQS, up=True)
+    walk = after(Walk(START, bounds(MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS)), outcome, rises)
+    assert rises not in [move.direction for move in walk.moves()]  # The very same is not tried twice.
     walk = after(walk, BETTER, Direction(MAX_NUM_BATCHED_TOKENS, up=True))
-    assert Direction(MAX_NUM_SEQS, up=True) not in [move.direction for move in walk.moves()]
-    walk = after(Walk(START, walk.bounds), SAFE, Direction(MAX_NUM_SEQS, up=True))
-    walk = after(walk, BETTER, Direction(MAX_NUM_BATCHED_TOKENS, up=True))
-    assert Direction(MAX_NUM_SEQS, up=True) in [move.direction for move in walk.moves()]  # Not bad: better, perhaps.
+    assert (rises in [move.direction for move in walk.moves()]) is again
 
 
 def test_what_binds_is_looked_at_first_then_its_other_way() -> None:
