@@ -4,14 +4,16 @@ started."""
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
+from controlplane.api.body_examples import EXAMPLES
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.workload import WorkloadCreate
 from controlplane.contract.errors import Conflict
 from tests.web.conftest import checked, signed_in
 from tests.web.part_html import part_html
@@ -71,6 +73,28 @@ def test_a_check_answers_each_field_and_does_nothing(admin: httpx.Client, stack:
     assert "&#39;nowhere&#39; has no serving nodes" in nowhere and "What it does" not in nowhere
     assert count(stack) == before
     assert admin.post(CHECK, data={**said, "form": "0" * 64}).status_code == 403
+
+
+def test_kept_workloads_and_profiles_are_offered_beside_what_the_pool_served(
+    admin: httpx.Client, stack: Any, said: dict[str, str]
+) -> None:
+    with stack.client() as client:
+        client.add_workload(cast(WorkloadCreate, EXAMPLES["WorkloadCreate"]["five requests that begin alike"]))
+        try:
+            shown = admin.get(NEW, params={"workload": "profile:rag@2.5"}).text
+            offered = re.findall(
+                r'<option value="([^"]*)"', shown.split('id="field-workload"')[1].split("</select>")[0]
+            )
+            assert offered[:4] == ["", "friday", "profile:rag@2.5", "profile:chat@1"]
+            assert '<option value="profile:rag@2.5" selected>' in shown
+            assert (
+                "Replays workload friday, as if pool demo had"
+                in admin.post(CHECK, data=said | {"workload": "friday"}).text
+            )
+            wrong = admin.post(CHECK, data=said | {"workload": "profile:rag@0"}).text
+            assert '<span id="about-workload" class="bad"' in wrong and "Wants requests a second" in wrong
+        finally:
+            client.remove_workload("friday")
 
 
 def test_a_refusal_loses_nothing(admin: httpx.Client, stack: Any, said: dict[str, str]) -> None:

@@ -113,6 +113,11 @@ def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> 
     assert search.count("<tr data-key=") == 3 and "finalist" not in search
 
 
+def test_traffic_that_was_not_captured_is_told() -> None:
+    named = rendered("study", SEARCH, None, SPEC.model_copy(update={"workload": "profile:rag@4"}))
+    assert "· replays profile rag at 4 requests a second" in named and "· replays" not in rendered("study", SEARCH)
+
+
 def test_a_quantized_winner_is_shown_with_its_quality_and_the_evaluation() -> None:
     own = Evaluation(name="mmlu", margin=0.01, error="of the default: it said nothing")
     quality = {"top1_agreement": 0.957, "logprob_drop": 0.0104, "logprob_drop_high": 0.0152}

@@ -104,6 +104,14 @@ def test_it_says_what_a_report_says_in_its_order() -> None:
     assert all(words in versions for words in ("9.8.7", "1.4", "tiny", "none, int8", "trial-1", asked_again(SPEC)))
 
 
+def test_it_says_which_traffic_was_replayed() -> None:
+    traffic = "What traffic it was measured on"
+    assert "What the pool served in the" in Read(report()).sections[traffic]
+    named = Read(report(study(spec=SPEC.model_copy(update={"workload": "friday"})))).sections[traffic]
+    assert "Workload friday, replayed on" in named and "What the pool served" not in named
+    assert "Captured of the pool" not in named
+
+
 def test_what_others_have_written_is_text() -> None:
     hostile = '"><script>alert(1)</script><img src=http://there/x>'
     spec = SPEC.model_copy(update={"reason": hostile, "pool": hostile})
