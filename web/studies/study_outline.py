@@ -100,10 +100,11 @@ def _done_in_production(study: StudyCreate, online: OnlineMode) -> list[str]:
     when = "" if hours is None else f", from {hours.opens} to {hours.closes} ({hours.zone})"
     days = "" if hours is None else f" {', '.join(day.value for day in hours.days)}"
     space = _space(study.space).partition(":")[0] if study.space else "every knob that changes live"
+    aim = _objective(study.objectives[0], study.constraints)
     return [
         f"Moves {space} of pool {study.pool}, one at a time, by at most {online.step:g} times a step or to the next "
         "value",
-        f"Makes each step a rollout with its canary, judged on live traffic, for {_objective(study)}",
+        f"Makes each step a rollout with its canary, judged on live traffic, for {aim}",
         f"Takes at most {study.max_trials} steps in at most {length_words(study.max_duration_s)}, and ends when "
         f"{online.max_taken_back} were worse, undecided or stopped",
         f"Begins steps{days}{when}, within the pool's own hours and no freeze window"

@@ -38,7 +38,8 @@ def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({}
             f"constraints: {of_limits} {seeks}, and none is given; say one, such as ttft at 0.95 of at most 1 s",
             field="constraints",
         )
-    check_requests(spec)
+    if spec.online is None:
+        check_requests(spec)
     if (spec.node_hour_price is None) != (not spec.currency):
         missing = "currency: say in which money the price is, such as EUR"
         if spec.currency:

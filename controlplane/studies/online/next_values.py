@@ -32,11 +32,11 @@ def reach_of(name: str, wanted: KnobRange | None, most: int | None = None) -> Re
     assert knob.minimum is not None and knob.maximum is not None  # A weight format is never live.
     high = knob.maximum if most is None else min(knob.maximum, most)
     if wanted is None:
-        return Reach(knob.minimum, high)
+        return Reach(int(knob.minimum), int(high))
     if wanted.choices is not None:
-        return Reach(knob.minimum, high, tuple(one for one in wanted.choices if largest(one) <= high))
+        return Reach(int(knob.minimum), int(high), tuple(one for one in wanted.choices if largest(one) <= high))
     assert wanted.minimum is not None and wanted.maximum is not None  # A range has one of the two forms.
-    return Reach(wanted.minimum, min(high, wanted.maximum))
+    return Reach(int(wanted.minimum), int(min(high, wanted.maximum)))
 
 
 def effect(name: str, value: Any) -> float:
