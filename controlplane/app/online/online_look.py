@@ -100,10 +100,11 @@ def look_at(session: Session, study_id: int, now: datetime, *, lock: bool = Fals
         return look
     assert row.default_revision is not None and row.started_at is not None  # As it has begun.
     bounds, cannot = held_to(look.spec), None
-    try:
-        bounds = bounds_of(look.spec, fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING))
-    except BadRequest as error:  # Nodes have come that cannot change live.
-        cannot = error.message
+    if look.trial is None:  # Else nothing is looked for.
+        try:
+            bounds = bounds_of(look.spec, fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING))
+        except BadRequest as error:  # Nodes have come that cannot change live.
+            cannot = error.message
     start = fleet.revision(session, row.default_revision).knobs.knobs()
     look.walk = Walk(start, bounds, step_store.taken(steps))
     found = incidents.incidents(session, before_id=None, limit=1, now=now, pool=row.pool, is_open=True)
