@@ -10,6 +10,7 @@ import pytest
 from agents.backends.base import Backend, EngineUnreachable, Position
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig, Quantization
+from controlplane.contract.reports.declared_knobs import kept_config
 
 
 class EngineDriver(Protocol):
@@ -94,6 +95,17 @@ class BackendConformance:
             before = await made.apply(EngineConfig(max_num_seqs=5), 4)
             with driver.refuse() as refused, pytest.raises(TailwrightError) as caught:
                 await made.apply(refused, 5)
+            assert not isinstance(caught.value, EngineUnreachable)
+            assert await made.effective() == before
+
+        asyncio.run(run())
+
+    def test_a_knob_that_it_does_not_declare_is_refused_by_name(self, backend, driver: EngineDriver) -> None:
+        async def run() -> None:
+            made = backend()
+            before = await made.apply(EngineConfig(max_num_seqs=5), 4)
+            with pytest.raises(TailwrightError, match="no_such_flag") as caught:
+                await made.apply(kept_config({"max_num_seqs": 5, "no_such_flag": 1}), 5)
             assert not isinstance(caught.value, EngineUnreachable)
             assert await made.effective() == before
 

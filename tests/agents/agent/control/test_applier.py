@@ -192,7 +192,7 @@ def test_an_offer_that_cannot_be_read_fails_by_name(tmp_path: Path) -> None:
             (b"a", b"{", "not readable"),
             (b"b", b"[]", "not readable"),
             (b"c", b'{"revision": true, "knobs": {}}', "revision"),
-            (b"d", body(1, max_num_seq=3), "did you mean 'max_num_seqs'"),
+            (b"d", body(1, **{"max seqs": 3}), "knobs.max seqs: no such knob"),
             (b"e", body(1, max_num_seqs=0), "knobs.max_num_seqs"),
         ):
             applier.offer(offer_hash, content)
