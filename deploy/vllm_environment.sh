@@ -41,7 +41,7 @@ PYTHON
 
 # What the marker holds once all is installed: another script or other versions build anew.
 recipe=$(cat deploy/vllm_environment.sh deploy/python.sh deploy/locks/{vllm,torch,torch-cuda}.txt | sha256sum | cut -d' ' -f1)
-plugin_source=$(cat agents/vllm_plugin/pyproject.toml agents/vllm_plugin/tailwright_vllm/{,memory/}*.py | sha256sum | cut -d' ' -f1)
+plugin_source=$(find agents/vllm_plugin -name "*.py" -o -name pyproject.toml | LC_ALL=C sort | xargs cat | sha256sum | cut -d' ' -f1)
 
 mkdir -p "$environment"
 exec 9>"$environment/.tailwright-lock"
