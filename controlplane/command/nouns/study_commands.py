@@ -114,14 +114,17 @@ def listing(
 def show(client: Client, number: Number, as_json: Json = False) -> None:
     """One study, its result, and its trials."""
     study = client.study(number)
+    front = [] if study.result is None or as_json else study.result.front
+    if study.result is not None and front:  # They stand in a table of their own.
+        study = study.model_copy(update={"result": study.result.model_copy(update={"front": []})})
     show_record(study, as_json=as_json, leave_out=("workload_summary",))
     tried = [] if as_json else client.trials(number)
     if tried:
         typer.echo("")
         print_items(tried, TRIALS)
-    if study.result is not None and study.result.front and not as_json:
+    if front:
         typer.echo("\nWhat is left to choose among:")
-        print_items(study.result.front, front_columns(study.spec))
+        print_items(front, front_columns(study.spec))
 
 
 @app.command("trials")
