@@ -16,6 +16,9 @@ from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import INTERLEAVED
 
+WORST_TOLD = 10.0
+"""An interval of the improvement that begins below minus so many times is of too few pairs to be told."""
+
 
 def changes(knobs: Mapping[str, Any], default: Mapping[str, Any]) -> str:
     """ "max_num_batched_tokens 24 -> 512, quantization none -> int8"; "nothing" when they are equal."""
@@ -47,11 +50,11 @@ def summary_of(
     aim = called(spec.objectives[0])
     of = f"of {traffic_words(spec.workload)} " if spec.workload else ""
     pairs = f"{found.repeats} {_pairs(design)} on traffic {of}that the search did not see"
-    interval = (
-        pairs
-        if found.low == -math.inf
-        else f"{_percent(gain(found.low))} to {_percent(gain(found.high))}, 95 %, {pairs}"
-    )
+    interval = f"{_percent(gain(found.low))} to {_percent(gain(found.high))}, 95 %, {pairs}"
+    if found.low == -math.inf:
+        interval = pairs
+    elif found.low < -WORST_TOLD:
+        interval = f"{pairs}, too few to bound it"
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"

@@ -77,12 +77,14 @@ def show_done(message: str, *, as_json: bool) -> None:
 def record_lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """Names in front of their values; a mapping's, and a list's of mappings, indented under its name."""
     shown = {name: value for name, value in values.items() if value is not None and value not in ("", [], {}, ())}
-    width = max((len(_name(name)) for name, value in shown.items() if not _is_nested(value)), default=0)
+    labels = {name: _name(name) if _name(name) == name or _name(name) not in shown else name for name in shown}
+    labels = {name: label.replace("_", " ") for name, label in labels.items()}
+    width = max((len(labels[name]) for name, value in shown.items() if not _is_nested(value)), default=0)
     for name, value in shown.items():
         if not _is_nested(value):
-            yield f"{indent}{_name(name):<{width}}  {value_text(name, value)}"
+            yield f"{indent}{labels[name]:<{width}}  {value_text(name, value)}"
             continue
-        yield f"{indent}{_name(name)}"
+        yield f"{indent}{labels[name]}"
         for part in [value] if isinstance(value, Mapping) else value:
             lines = record_lines(part, "") if isinstance(part, Mapping) else iter([value_text(name, part)])
             mark = "" if isinstance(value, Mapping) else "- "
@@ -96,7 +98,7 @@ def value_text(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return moment_text(value)
-    if isinstance(value, int | float) and name.endswith("_s"):
+    if isinstance(value, int | float) and _is_duration(name):
         return duration_text(value)
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -114,8 +116,13 @@ def labels_text(labels: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in labels.items())
 
 
+def _is_duration(name: str) -> bool:
+    return name.endswith("_s") and not name.endswith("_per_s")
+
+
 def _name(name: str) -> str:
-    return name.removesuffix("_s").removesuffix("_at").replace("_", " ")
+    """Without the unit that its value is told with."""
+    return (name.removesuffix("_s") if _is_duration(name) else name).removesuffix("_at")
 
 
 def _is_nested(value: Any) -> bool:

@@ -52,6 +52,16 @@ def test_a_quantized_winner_is_told_with_its_quality_and_the_evaluation() -> Non
     assert verdict(found, {}, (), own.model_copy(update={"held": True})) is StudyVerdict.BETTER
 
 
+def test_an_interval_of_too_few_pairs_is_no_figure() -> None:
+    spec, ours = StudyCreate(pool="p"), EngineConfig().knobs()
+    for low in (-1886969.9, float("-inf")):
+        told = summary_of(spec, StudyVerdict.NOT_BETTER, ours, ours, Improvement(0.84, low, 1.0, 2), {})
+        assert "(2 interleaved pairs on traffic that the search did not see" in told and "to 100" not in told
+    assert "see, too few to bound it)" in summary_of(
+        spec, StudyVerdict.NOT_BETTER, ours, ours, Improvement(0.84, -1886969.9, 1.0, 2), {}
+    )
+
+
 def _scored(score: float) -> EvaluationScore:
     return EvaluationScore(score=score, took_s=1.0)
 

@@ -18,14 +18,17 @@ def test_a_record_is_a_line_a_field_without_what_is_absent() -> None:
             "matchers": {"pool": "chat", "long_name": "x\ny"},
             "limits": [{"metric": "ttft", "limit_s": 2}, {"metric": "itl"}],
             "nodes": ["a", "b"],
+            "rate_per_s": 3.401,
+            "workload": "friday",
+            "workload_s": 300,
         }
     )
     assert list(lines) == [
-        "id       3",
-        "made     2026-01-02 03:04:05Z",
-        "window   250 ms",
-        "enabled  yes",
-        "share    0.1235",
+        "id          3",
+        "made        2026-01-02 03:04:05Z",
+        "window      250 ms",
+        "enabled     yes",
+        "share       0.1235",
         "matchers",
         "  pool       chat",
         "  long name  x y",
@@ -33,5 +36,8 @@ def test_a_record_is_a_line_a_field_without_what_is_absent() -> None:
         "  - metric  ttft",
         "    limit   2.00 s",
         "  - metric  itl",
-        "nodes    a, b",
+        "nodes       a, b",
+        "rate per s  3.401",
+        "workload    friday",
+        "workload s  300 s",
     ]
