@@ -148,8 +148,10 @@ def _of_model(name: str) -> StudyField:
         choices = {"": "what the pool served"}
         choices |= {one: traffic_words(one) for one in OFFERED}
     elif name == "also":
-        hint = f"{MODEL_FIELDS['also'].description}; a line each, such as tpot p50, or goodput."
-        hint = (hint[:1].upper() + hint[1:]).replace("`", "")
+        hint = (
+            "Further objectives, two at most, a line each, such as tpot p50, or goodput: what cannot be had better in "
+            "one without being worse in another is left to choose among."
+        )
     elif name == "suggested":
         hint = f"{MODEL_FIELDS[name].description}; a line each, such as max_num_seqs=64, quantization=int8."
         hint = hint[:1].upper() + hint[1:]
