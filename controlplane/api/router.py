@@ -27,7 +27,8 @@ from controlplane.rollouts.policies import endpoints as policies
 from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.verdicts import verdict_endpoints
 from controlplane.studies import endpoints as studies
-from controlplane.studies import lease_endpoints, workload_endpoints
+from controlplane.studies import lease_endpoints
+from controlplane.studies.workloads import workload_endpoints
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
 

@@ -29,7 +29,7 @@ from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.studies import store
 from controlplane.studies.checks import check_study, knobs_named
 from controlplane.studies.meters import LateReports
-from controlplane.studies.workload_store import check_kept
+from controlplane.studies.workloads.workload_store import check_kept
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 

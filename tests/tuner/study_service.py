@@ -28,8 +28,9 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.studies import endpoints, lease_endpoints, lease_store, store, workload_endpoints
+from controlplane.studies import endpoints, lease_endpoints, lease_store, store
 from controlplane.studies.meters import LateReports
+from controlplane.studies.workloads import workload_endpoints
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
 
@@ -168,6 +169,7 @@ class StudyService:
             tokens=TokenCache(self.database),
             keyring=keyring_of(self.database),
             not_at_rest=lambda session, now: {},
+            may_tune=lambda session, pool, principal: None,
             late_reports=LateReports(),
         )
         error_handlers.install(app)

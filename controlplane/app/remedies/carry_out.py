@@ -23,7 +23,7 @@ from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.judging.judging_plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study, knobs_named
-from controlplane.studies.workload_store import check_kept
+from controlplane.studies.workloads.workload_store import check_kept
 
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
 

@@ -63,8 +63,9 @@ def test_what_is_asked_does_not_grow_with_the_pools(
             telemetry, name, lambda *a, _of=truth, _as=name, **how: (asked.update([_as]), _of(*a, **how))[1]
         )
     fleet.tick()
-    # Histories: five metrics, and finished requests by one. The limits: one metric. Which pools there are: by two.
-    assert asked == {"histograms": 5 + 1, "scalars": 3, "counts": 1 + 2, "latest": 1}
+    # Histories: five metrics, the tokens of prompts, and finished requests by one. The limits: one metric.
+    # Which pools there are: by two.
+    assert asked == {"histograms": 5 + 1, "scalars": 4, "counts": 1 + 2, "latest": 1}
     assert len(set(positions(database).values())) == 1 and len(positions(database)) == 2 * pools
 
 

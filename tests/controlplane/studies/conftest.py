@@ -21,8 +21,9 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
-from controlplane.studies import endpoints, lease_endpoints, workload_endpoints
+from controlplane.studies import endpoints, lease_endpoints
 from controlplane.studies.meters import LateReports
+from controlplane.studies.workloads import workload_endpoints
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
 

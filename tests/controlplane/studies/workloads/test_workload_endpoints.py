@@ -15,8 +15,8 @@ from controlplane.contract.bodies.workload import WorkloadCreate, WorkloadFormat
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
 from controlplane.contract.planning.packed_traffic import packed
 from controlplane.contract.planning.traffic_figures import figures_of
-from controlplane.studies import workload_store
-from controlplane.studies.workload_checks import LARGEST_BYTES, MOST_REQUESTS
+from controlplane.studies.workloads import workload_store
+from controlplane.studies.workloads.workload_checks import LARGEST_BYTES, MOST_REQUESTS
 from tuner.workload.generate import CONV, generate
 
 Make = Callable[[Scope], Client]

@@ -11,9 +11,9 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, page_of
-from controlplane.studies import workload_store
 from controlplane.studies.endpoints import Studies
-from controlplane.studies.workload_checks import checked_workload
+from controlplane.studies.workloads import workload_store
+from controlplane.studies.workloads.workload_checks import checked_workload
 
 router = APIRouter(prefix="/api/v1/workloads", tags=["studies"])
 

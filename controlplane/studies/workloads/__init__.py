@@ -1,0 +1,1 @@
+"""Workloads that the service keeps under a name, for studies to replay."""
