@@ -19,8 +19,8 @@ from controlplane.app.online.step_rollout import step_rollout
 from controlplane.app.pool_limits import pool_limits
 from controlplane.contract.bodies.rollouts import ENDED
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.knobs import parse_config
 from controlplane.contract.planning.online_mode import OnlineStep, StepOutcome
+from controlplane.contract.reports.declared_knobs import kept_config
 from controlplane.db.database import Database
 from controlplane.fleet import revisions
 from controlplane.rollouts import steering
@@ -111,7 +111,7 @@ class OnlineTuning:
         note = f"study {row.id}, step {number}: {step.title}"
         try:
             with session.begin_nested():
-                made, _ = revisions.keep(session, parse_config(knobs), note=note, actor=ledger.SERVICE, now=now)
+                made, _ = revisions.keep(session, kept_config(knobs), note=note, actor=ledger.SERVICE, now=now)
                 spec = step_rollout(
                     look.spec, made.number, study_id=row.id, number=number, title=step.title, asked_by=row.created_by
                 )

@@ -57,6 +57,7 @@ class Fleet:
             int, tuple[str, float]
         ] = {}  # Revision to how it loses its slowest requests, and which.
         self.numbers: dict[int, int] = {}
+        self.declared: dict[str, Any] = {}  # Knobs that every node declares, as it tells them.
 
     def add(self, *names: str, pool: str = "chat", role: str = "serving") -> None:
         with self.database.session() as session:
@@ -90,7 +91,9 @@ class Fleet:
                 row.config_status = (ConfigStatus.FAILED if failing else ConfigStatus.APPLIED).value
                 row.config_error = "out of memory" if failing else ""
                 if not failing and row.node not in self.echoing:
-                    row.effective = {"revision": revision.number, "knobs": revision.knobs.knobs(), "sources": {}}
+                    about = {"declared": self.declared} if self.declared else {}
+                    runs = revision.knobs.knobs()
+                    row.effective = {"revision": revision.number, "knobs": runs, "sources": {}, **about}
                 session.add(row)
 
     def change(self, node: str, **values: Any) -> None:

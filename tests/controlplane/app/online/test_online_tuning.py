@@ -6,8 +6,10 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import OnInconclusive, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
-from controlplane.contract.knobs import NUM_SPECULATIVE_TOKENS
+from controlplane.contract.knobs import NUM_SPECULATIVE_TOKENS, ChangeClass
 from controlplane.contract.on_call.rollout_policies import FreezeCreate, RolloutPolicyCreate
+from controlplane.contract.reports.declared_knobs import DeclaredKnob
+from controlplane.fleet import store as fleet
 from controlplane.incidents.tables import IncidentRow
 from controlplane.rollouts import steering
 from controlplane.rollouts import store as rollouts
@@ -52,6 +54,21 @@ def test_it_walks_to_the_best_value_keeps_it_and_ends(world: OnlineWorld) -> Non
         "step 3, max_num_seqs from 16 to 32: worse, so it went back",
     ]
     assert world.poked == 3
+
+
+def test_what_the_pool_runs_of_declared_knobs_stays(world: OnlineWorld) -> None:
+    blocks = DeclaredKnob(change_class=ChangeClass.RESTART, start=16, values=(16, 32))
+    world.fleet.declared = {"block_size": blocks.model_dump(mode="json")}
+    world.prepare()
+    world.fleet.put_in_production(world.revision(**{SEQS: 4, "block_size": 32}))
+    world.pass_s(120)
+    study = world.ask(max_trials=3)
+    world.run(study)
+    assert world.tried(study.id) == [(8, "better"), (16, "better"), (32, "worse")]
+    number = world.fleet.production()
+    assert number is not None
+    with world.database.session() as session:
+        assert fleet.revision(session, number).knobs.knobs()["block_size"] == 32
 
 
 def test_what_is_only_not_worse_goes_back(world: OnlineWorld) -> None:
