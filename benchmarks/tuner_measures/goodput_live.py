@@ -13,47 +13,18 @@ see, the gain with its interval, what won.
 import argparse
 import platform
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
-
 from agents.backends.vllm.doctor.installation import default_executable
-from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
+from benchmarks.tuner_measures.live_fleet import study_live
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
-from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult
 from controlplane.contract.planning.carried_text import carried_text
 from controlplane.terminal.bodies.limit_option import parse_limit
-from tests.processes import free_ports, wait_for
+from tests.processes import free_ports
 from tuner.study.study_text import changes, more_a_second
-
-ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
-
-
-def measure(plan: Plan, asked: StudyCreate) -> Study:
-    """One fleet, one study of what it served in `asked.workload_s`. Raises AssertionError where it does not come up."""
-    fleet = Fleet(plan)
-    fleet.clear()
-    try:
-        fleet.start_service()
-        wait_for("the service is ready", lambda: httpx.get(f"{fleet.url}/readyz").status_code == 200, 180)
-        fleet.start_nodes()
-        with fleet.client() as client:
-            wanted = len(plan.engine_ports) + 1
-            wait_for(
-                "every node is healthy",
-                lambda: sum(node.healthy for node in client.nodes()) == wanted,
-                plan.start_limit_s,
-            )
-            fleet.start_traffic()
-            time.sleep(asked.workload_s)
-            study = client.create_study(asked)
-            wait_for("the study ends", lambda: client.study(study.id).state in ENDED, asked.max_duration_s + 120)
-            return client.study(study.id)
-    finally:
-        fleet.stop()
 
 
 def row(number: int, study: Study) -> str:
@@ -122,8 +93,8 @@ def main() -> None:
                 seed=plan.seed,
                 propose_rollout=False,
             )
-            study = measure(plan, asked)
-        print(row(number + 1, study), flush=True)
+            with study_live(plan, asked, asked.max_duration_s + 120) as (_, study):
+                print(row(number + 1, study), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,22 +11,19 @@ share this machine's cores. `tries on`: how many trials each node measured.
 import argparse
 import platform
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-import httpx
-
 from agents.demo.demo_fleet import Fleet
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.plan import POOL, TRIAL_POOL, Plan
 from benchmarks.engine_measures.machine import describe_machine
+from benchmarks.tuner_measures.live_fleet import study_live
 from controlplane.contract.bodies.studies import FINALIST, StudyCreate, StudyState
-from tests.processes import free_ports, wait_for
+from tests.processes import free_ports
 
-ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
 LIMIT_S = 1800.0
 
 
@@ -43,44 +40,29 @@ class Took:
 
 def measure(plan: Plan, second_port: int | None, asked: StudyCreate) -> Took:
     """One fleet and its study. Raises AssertionError where it does not come up, or does not end as it should."""
-    fleet = Fleet(plan)
-    fleet.clear()
-    try:
-        fleet.start_service()
-        wait_for("the service is ready", lambda: httpx.get(f"{fleet.url}/readyz").status_code == 200, 180)
-        fleet.start_nodes()
-        wanted = len(plan.engine_ports) + 1
-        if second_port is not None:
-            fleet.start_node("trial-2", second_port, TRIAL_POOL, "trial")
-            tokens = ["--token-file", str(fleet.token_file("tuner-token"))]
-            worker = [*TAILWRIGHT, "tune", "--name", "second", "--server", fleet.url, *tokens]
-            fleet.processes.start("second-worker", worker)
-            wanted += 1
-        with fleet.client() as client:
-            wait_for(
-                "every node is healthy",
-                lambda: sum(node.healthy for node in client.nodes()) == wanted,
-                plan.start_limit_s,
-            )
-            fleet.start_traffic()
-            time.sleep(asked.workload_s)
-            study = client.create_study(asked)
-            wait_for("the study ends", lambda: client.study(study.id).state in ENDED, LIMIT_S)
-            ended = client.study(study.id)
-            assert ended.state is StudyState.FINISHED, f"the study {ended.state}: {ended.error}"
-            trials = client.trials(study.id)
-        searched = [one for one in trials if one.kind != FINALIST and one.reported_at is not None]
-        assert study.created_at is not None and ended.finished_at is not None
-        last = max(one.reported_at for one in searched if one.reported_at is not None)
-        return Took(
-            (last - study.created_at).total_seconds(),
-            (ended.finished_at - study.created_at).total_seconds(),
-            len(searched),
-            len(trials),
-            dict(Counter(one.node for one in trials)),
-        )
-    finally:
-        fleet.stop()
+
+    def start_second(fleet: Fleet) -> int:
+        if second_port is None:
+            return 0
+        fleet.start_node("trial-2", second_port, TRIAL_POOL, "trial")
+        tokens = ["--token-file", str(fleet.token_file("tuner-token"))]
+        worker = [*TAILWRIGHT, "tune", "--name", "second", "--server", fleet.url, *tokens]
+        fleet.processes.start("second-worker", worker)
+        return 1
+
+    with study_live(plan, asked, LIMIT_S, start_second) as (client, study):
+        assert study.state is StudyState.FINISHED, f"the study {study.state}: {study.error}"
+        trials = client.trials(study.id)
+    searched = [one for one in trials if one.kind != FINALIST and one.reported_at is not None]
+    assert study.created_at is not None and study.finished_at is not None
+    last = max(one.reported_at for one in searched if one.reported_at is not None)
+    return Took(
+        (last - study.created_at).total_seconds(),
+        (study.finished_at - study.created_at).total_seconds(),
+        len(searched),
+        len(trials),
+        dict(Counter(one.node for one in trials)),
+    )
 
 
 def main() -> None:

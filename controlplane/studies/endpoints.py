@@ -24,12 +24,9 @@ from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.keyed_answers import Keyed
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
-from controlplane.fleet import store as fleet
-from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.studies import store
-from controlplane.studies.checks import check_study, knobs_named
+from controlplane.studies.checks import check_study
 from controlplane.studies.meters import LateReports
-from controlplane.studies.workloads.workload_store import check_kept
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
@@ -68,9 +65,7 @@ def create_study(
     now = service.clock()
 
     def make() -> Study:
-        declared = declared_for(session, knobs_named(wanted))
-        check_study(wanted, fleet.nodes(session, pool=wanted.pool), declared)
-        check_kept(session, wanted.workload)
+        check_study(session, wanted)
         if wanted.online is not None:
             service.may_tune(session, wanted.pool, principal)
         return store.create(session, wanted, actor=principal.actor, now=now)

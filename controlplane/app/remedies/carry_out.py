@@ -17,13 +17,10 @@ from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED, Stand
 from controlplane.contract.bodies.alerts import Alert, AlertRule
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.errors import TailwrightError
-from controlplane.fleet import store as fleet
-from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.judging.judging_plan import with_limits
 from controlplane.studies import store as studies
-from controlplane.studies.checks import check_study, knobs_named
-from controlplane.studies.workloads.workload_store import check_kept
+from controlplane.studies.checks import check_study
 
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
 
@@ -61,9 +58,7 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
                 case StartRollout(rollout_id):
                     rollouts.start(session, rollout_id, actor=ledger.SERVICE, now=now)
                 case CreateStudy(spec, instead_of):
-                    declared = declared_for(session, knobs_named(spec))
-                    check_study(spec, fleet.nodes(session, pool=spec.pool), declared)
-                    check_kept(session, spec.workload)
+                    check_study(session, spec)
                     if instead_of is not None:
                         studies.cancel(session, instead_of, actor=ledger.SERVICE, now=now)
                     study = studies.create(session, spec, actor=ledger.SERVICE, now=now, alert_id=alert.id)

@@ -4,13 +4,11 @@ Block hashes become small numbers, told as differences, and the whole is compres
 whom, which is all that a replay makes of them.
 """
 
-import base64
-import json
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
+from controlplane.contract.planning.packed_json import packed_json, unpacked_json
 
 LARGEST_BYTES = 2**28
 """What packed traffic of our own may become."""
@@ -27,18 +25,14 @@ def packed(workloads: Sequence[Workload]) -> str:
             steps = [after - before for before, after in zip([0, *ids], ids, strict=False)]
             rows.append([one.timestamp, one.input_length, one.output_length, steps])
         told.append({"about": workload.model_dump(mode="json", exclude={"requests"}), "requests": rows})
-    return base64.b64encode(zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 9)).decode()
+    return packed_json(told)
 
 
 def unpacked(text: str, largest_bytes: int = LARGEST_BYTES) -> list[Workload]:
     """Raises ValueError for what was not packed so, or is larger when it is unpacked."""
-    unpacking = zlib.decompressobj()
     try:
-        document = unpacking.decompress(base64.b64decode(text, validate=True), largest_bytes)
-        if not unpacking.eof:
-            raise ValueError(f"traffic: ends too early, or is larger than {largest_bytes:,} bytes when it is unpacked")
-        return [_workload(one) for one in json.loads(document)]
-    except (zlib.error, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return [_workload(one) for one in unpacked_json(text, largest_bytes)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"traffic: {error}") from error
 
 

@@ -5,13 +5,11 @@ Guarantee: two stretches of the same traffic are alike whatever their lengths: a
 the `LOOK_BACK` requests before had it, and the first requests, which have fewer before them, are no part of the mix.
 """
 
-import base64
-import json
-import zlib
 from dataclasses import dataclass
 from itertools import pairwise
 
 from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.planning.packed_json import packed_json, unpacked_json
 
 LOOK_BACK = 100
 MOST_ROWS = 2000
@@ -55,18 +53,16 @@ def mix_of(workload: Workload, *, nodes: int | None = None) -> TrafficMix:
 
 def packed_mix(mix: TrafficMix) -> str:
     """Base64 of compressed JSON; empty for none, and for what is too large to be kept."""
-    told = json.dumps([mix.gaps_s, mix.prompts, mix.answers, mix.repeated], separators=(",", ":"))
-    text = base64.b64encode(zlib.compress(told.encode(), 9)).decode()
+    text = packed_json([mix.gaps_s, mix.prompts, mix.answers, mix.repeated])
     return text if mix.prompts and len(text) <= LONGEST_MIX else ""
 
 
 def unpacked_mix(text: str) -> TrafficMix | None:
     """None for what is empty, or was not packed so."""
-    unpacking = zlib.decompressobj()
     try:
-        told = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LARGEST_BYTES))
+        told = unpacked_json(text, _LARGEST_BYTES)
         gaps, prompts, answers, repeated = ([float(one) for one in part] for part in told)
-    except (ValueError, TypeError, zlib.error, RecursionError):
+    except (ValueError, TypeError):
         return None
     lengths = {len(gaps), len(prompts), len(answers), len(repeated)}
     return TrafficMix(gaps, prompts, answers, repeated) if len(lengths) == 1 and prompts else None

@@ -64,7 +64,7 @@ class OnlineWorld:
     def ask(self, **changes: Any) -> Study:
         spec = StudyCreate.model_validate({**SPEC, **changes})
         with self.database.session() as session:
-            check_study(spec, fleet.nodes(session, pool="chat"), {})
+            check_study(session, spec)
             return studies.create(session, spec, actor="ann", now=self.now)
 
     def tuning(self) -> OnlineTuning:
