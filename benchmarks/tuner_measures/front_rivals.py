@@ -22,6 +22,7 @@ import optuna
 
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.search_regret import AFTER
+from benchmarks.tuner_measures.search_rivals import Runs, drawn
 from controlplane.contract.knobs import canonical_json
 from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
@@ -78,17 +79,12 @@ def product(of: TwoObjectives, seed: int) -> Iterator[Front]:
         yield [point.knobs for point in search.front()]
 
 
-class _Runs:
-    """What a rival has measured, each configuration once."""
+class _Runs(Runs):
+    """What a rival has measured of two objectives."""
 
     def __init__(self, of: TwoObjectives, seed: int) -> None:
-        self.of, self.noise = of, np.random.default_rng(seed)
-        self.seen: dict[str, tuple[dict[str, Any], Assessment]] = {}
-
-    def run(self, knobs: dict[str, Any]) -> Assessment:
-        found = self.of.measure(knobs, self.noise)
-        self.seen[canonical_json(knobs)] = (knobs, found)
-        return found
+        super().__init__(of.measure, seed)
+        self.of = of
 
     def front(self) -> Front:
         """Of what held in its one run what nothing beats."""
@@ -104,7 +100,7 @@ def chance(of: TwoObjectives, seed: int) -> Iterator[Front]:
     runs.run(of.surface.default)
     yield runs.front()
     while True:
-        knobs = space.complete({name: draw.choice(values) for name, values in space.values.items()})
+        knobs = drawn(space, draw)
         if canonical_json(knobs) not in runs.seen and not space.infeasible(knobs):
             runs.run(knobs)
             yield runs.front()

@@ -37,15 +37,15 @@ def make_search(surface: Surface, seed: int, trials: int = 40) -> Search:
     return Search(surface.space, surface.default, constraints=constraints, seed=seed, max_trials=trials)
 
 
-class _Runs:
-    """What a rival has measured."""
+class Runs:
+    """What a rival has measured, each configuration once. measure: of the surface, given its noise."""
 
-    def __init__(self, surface: Surface, seed: int) -> None:
-        self.surface, self.noise = surface, np.random.default_rng(seed)
+    def __init__(self, measure: Callable[[Mapping[str, Any], np.random.Generator], Assessment], seed: int) -> None:
+        self._measure, self.noise = measure, np.random.default_rng(seed)
         self.seen: dict[str, tuple[dict[str, Any], Assessment]] = {}
 
     def run(self, knobs: dict[str, Any]) -> Assessment:
-        found = self.surface.measure(knobs, self.noise)
+        found = self._measure(knobs, self.noise)
         self.seen[canonical_json(knobs)] = (knobs, found)
         return found
 
@@ -61,24 +61,24 @@ class _Runs:
 
 def chance(surface: Surface, seed: int) -> Iterator[Chosen]:
     """Random search without repetition."""
-    runs, draw = _Runs(surface, seed), plain_random.Random(seed)
+    runs, draw = Runs(surface.measure, seed), plain_random.Random(seed)
     runs.run(surface.default)
     yield runs.best()
     while True:
-        knobs = _drawn(surface.space, draw)
+        knobs = drawn(surface.space, draw)
         if canonical_json(knobs) not in runs.seen and not surface.space.infeasible(knobs):
             runs.run(knobs)
             yield runs.best()
 
 
-def _drawn(space: Space, draw: plain_random.Random) -> dict[str, Any]:
+def drawn(space: Space, draw: plain_random.Random) -> dict[str, Any]:
     return space.complete({name: draw.choice(values) for name, values in space.values.items()})
 
 
 def _optuna(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Player:
     def play(surface: Surface, seed: int) -> Iterator[Chosen]:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        runs, space = _Runs(surface, seed), surface.space
+        runs, space = Runs(surface.measure, seed), surface.space
         study = optuna.create_study(sampler=sampler(seed))
         places = {name: optuna.distributions.IntDistribution(0, len(own) - 1) for name, own in space.values.items()}
         study.enqueue_trial({name: own.index(surface.default[name]) for name, own in space.values.items()})
@@ -111,7 +111,7 @@ def _gp(seed: int) -> optuna.samplers.BaseSampler:
 
 def coordinate(surface: Surface, seed: int) -> Iterator[Chosen]:
     """Coordinate descent: one knob after the other, in a random order, all its values, the best kept; then again."""
-    runs, draw = _Runs(surface, seed), plain_random.Random(seed)
+    runs, draw = Runs(surface.measure, seed), plain_random.Random(seed)
     runs.run(surface.default)
     yield runs.best()
     while True:
@@ -139,7 +139,7 @@ def auto_tune(surface: Surface, seed: int) -> Iterator[Chosen]:
     """vLLM's `benchmarks/auto_tune`: a grid of batched tokens (and sequences, where they are searched) in its order,
     all else as it is. One run each, though its own lowers the rate run by run where a limit breaks.
     """
-    runs = _Runs(surface, seed)
+    runs = Runs(surface.measure, seed)
     runs.run(surface.default)
     yield runs.best()
     names = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name in surface.space.values]
