@@ -8,6 +8,15 @@ function go() {
   window.location.assign(window.location.pathname + (asked.size ? "?" + asked : ""));
 }
 
+// What "local" is, only the browser knows.
+function sayZone() {
+  const local = form.querySelector("option[data-local]");
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  local.value = zone;
+  local.textContent = "local (" + zone + ")";
+  if (form.elements.timezone.dataset.now === zone) form.elements.timezone.value = zone;
+}
+
 if (form) {
   const unfold = form.querySelector(".unfold");
   unfold.addEventListener("click", () => unfold.setAttribute("aria-expanded", unfold.getAttribute("aria-expanded") !== "true"));
@@ -17,11 +26,6 @@ if (form) {
     go();
   });
   form.addEventListener("submit", (event) => { event.preventDefault(); go(); });
-  const local = form.querySelector("option[data-local]");
-  if (local) {
-    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    local.value = zone;
-    local.textContent = "local (" + zone + ")";
-    if (form.elements.timezone.dataset.now === zone) form.elements.timezone.value = zone;
-  }
+  sayZone();
+  document.addEventListener("tailwright:frame", sayZone);
 }

@@ -43,4 +43,4 @@ function drawnIn(root) {
 }
 
 drawnIn(document);
-document.addEventListener("htmx:after:swap", () => drawnIn(document));
+for (const brought of ["htmx:after:swap", "tailwright:view"]) document.addEventListener(brought, () => drawnIn(document));

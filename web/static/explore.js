@@ -13,8 +13,7 @@ function goTo(changes, from = window.location.href) {
 document.addEventListener("tailwright:box", ({ target, detail: { start, end, low, high } }) =>
   goTo({ box: [start, end, low, high].join(",") }, target.dataset.explained || window.location.href));
 
-// The server sends the other charts only to who wants to see them.
-const more = document.getElementById("more-charts");
-more?.addEventListener("toggle", () => {
-  if (more.open !== more.hasAttribute("data-shown")) goTo({ charts: more.open ? "all" : null });
-});
+// The server sends the other charts only to who wants to see them. (A toggle is told to its element alone.)
+document.addEventListener("toggle", ({ target: more }) => {
+  if (more.id === "more-charts" && more.open !== more.hasAttribute("data-shown")) goTo({ charts: more.open ? "all" : null });
+}, true);

@@ -8,12 +8,9 @@ const CHECKED_MS = 500;
 const AGAIN_S = 2;
 const NO_ANSWER = "the service does not answer";
 
-const source = document.querySelector("[data-stream]");
-const header = document.getElementById("freshness");
-const asOf = document.getElementById("as-of");
-const notes = [...document.querySelectorAll(".trouble[data-trouble]")];
+let source = null;
 // What keeps each part from being refreshed, as the service says; and why nothing at all is heard, which goes before.
-const troubles = new Map(notes.filter((note) => note.dataset.trouble).map((note) => [note.dataset.of, note.dataset.trouble]));
+const troubles = new Map();
 let silence = "";
 let heardMs = Date.now();
 let triedMs = Date.now();
@@ -29,6 +26,7 @@ function write(element, text) {
 }
 
 function sayHowFresh() {
+  const header = document.getElementById("freshness");
   for (const note of document.querySelectorAll(".trouble[data-of]")) {
     const trouble = silence || troubles.get(note.dataset.of) || "";
     const since = partOf(note.dataset.of)?.dataset.asOf;
@@ -47,7 +45,7 @@ function beat({ time, parts }) {
   heardMs = Date.now();
   silence = "";
   const said = told(time);
-  asOf.textContent = said;
+  document.getElementById("as-of").textContent = said;
   for (const name of parts) {
     troubles.delete(name);
     const part = partOf(name);
@@ -74,6 +72,7 @@ function watch() {
   }
   if (connecting || nowMs - triedMs < 1000 * (silence ? SILENCE_S : AGAIN_S)) return;
   triedMs = nowMs;
+  if (!source.isConnected) return; // Another view is on its way.
   const open = source._htmx?.sse;
   // One that never came to be is tried again here, and one that is silent is given up: htmx itself tries again what broke.
   if (!open) source.dispatchEvent(new Event("connect"));
@@ -87,9 +86,16 @@ function begin() {
   window.htmx.process(source);
 }
 
-if (source) {
-  window.setTimeout(begin);
+// The stream of what the page shows by now, and what kept its parts from being drawn.
+function takeUp() {
+  source = document.querySelector("[data-stream]");
+  if (!source) return;
+  heardMs = triedMs = Date.now();
+  connecting = brought = false;
+  troubles.clear();
+  for (const { dataset } of document.querySelectorAll(".trouble[data-trouble]")) if (dataset.trouble) troubles.set(dataset.of, dataset.trouble);
   if (troubles.size) sayHowFresh();
+  window.setTimeout(begin);
   source.addEventListener("beat", (event) => beat(JSON.parse(event.detail.data)));
   source.addEventListener("trouble", (event) => {
     const { part, message } = JSON.parse(event.detail.data);
@@ -107,6 +113,11 @@ if (source) {
   source.addEventListener("htmx:before:request", () => { connecting = true; });
   source.addEventListener("htmx:finally:request", () => { connecting = false; triedMs = Date.now(); });
   source.addEventListener("htmx:after:request", (event) => { if (event.detail.ctx?.response?.status === 401) signInAgain(); });
+}
+
+takeUp();
+document.addEventListener("tailwright:view", takeUp);
+if (source) {
   // The header, its menu and the phone's bar have a form each.
   document.addEventListener("submit", ({ target }) => { if (target.matches('form[action="/logout"]')) leaving = true; });
   window.addEventListener("pagehide", () => { leaving = true; });

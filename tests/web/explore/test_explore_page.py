@@ -88,6 +88,7 @@ def test_the_metric_the_tail_and_the_scale_are_links(explored: Page) -> None:
     explored.wait_for_url("**tail=p90*")
     explored.get_by_role("link", name="on one scale").click()
     explored.wait_for_url("**scale=shared*")
+    expect(explored.locator("main[aria-busy]")).to_have_count(0)
     tops = set()
     for title in ("Time to first token", "End to end"):
         figure = explored.get_by_role("figure", name=title, exact=True)
