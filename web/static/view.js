@@ -6,6 +6,7 @@ const FRAME = ["body > header", "form.bar"];
 const WHOLE = ["timezone", "refresh"]; // What all of the document depends on.
 const main = () => document.getElementById("main");
 const stream = () => document.querySelector("[data-stream]");
+const PAINTED_MS = 50;
 let pressed = null; // The view whose link is held down, and its answer, which is on its way.
 
 function isView(address) {
@@ -22,6 +23,12 @@ function comes({ canIntercept, hashChange, downloadRequest, formData, navigation
 
 const ask = (address, signal) => fetch(address, { signal, headers: { Accept: "text/html" } });
 const documentOf = (text) => new DOMParser().parseFromString(text, "text/html");
+
+// Until the browser has had its turn; a document that nobody sees is never painted.
+const painted = () => new Promise((done) => {
+  window.requestAnimationFrame(() => window.setTimeout(done));
+  window.setTimeout(done, PAINTED_MS);
+});
 
 // What stands in the fields is what the address says, whatever was chosen before.
 function asSaid(form) {
@@ -72,6 +79,7 @@ async function bring(address, signal) {
     framed = true;
     await showFrame(documentOf(text));
     document.dispatchEvent(new CustomEvent("tailwright:frame"));
+    await painted();
   }
   signal.throwIfAborted();
   await showAll(documentOf(text));
