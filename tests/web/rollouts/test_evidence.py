@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -113,13 +114,15 @@ def without_counts(evidence: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("wave", "word"),
     [
-        (judged(1.0, 3), "no harm shown"),
-        (judged(1.0, 20, past=False) | {"verdict": None, "compares": False}, "watched"),
-        (judged(), "not worse"),
+        (lambda: judged(1.0, 3), "no harm shown"),
+        (lambda: judged(1.0, 20, past=False) | {"verdict": None, "compares": False}, "watched"),
+        (judged, "not worse"),
     ],
 )
-def test_the_last_wave_of_what_was_promoted_is_never_inconclusive(wave: dict[str, Any], word: str) -> None:
-    evidence = judged() | {"waves": [wave | {"nodes": ["gpu-1", "gpu-2", "gpu-3"]}]}
+def test_the_last_wave_of_what_was_promoted_is_never_inconclusive(
+    wave: Callable[[], dict[str, Any]], word: str
+) -> None:
+    evidence = judged() | {"waves": [wave() | {"nodes": ["gpu-1", "gpu-2", "gpu-3"]}]}
     (_, last) = judgements(rollout(evidence, phase=RolloutPhase.PROMOTED, ended_at=NOW))
     assert last.word == word and last.over and bool(last.because) is (word != "not worse")
     assert "inconclusive" not in shown(evidence, phase=RolloutPhase.PROMOTED, ended_at=NOW)

@@ -5,33 +5,37 @@ import zlib
 
 import pytest
 
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.planning.traffic_mix import LONGEST_MIX, LOOK_BACK, mix_of, packed_mix, unpacked_mix
 from tuner.workload.generate import CONV, generate
 
-MADE = generate(CONV, seed=1, rate_per_s=5, requests=3000)
+
+@pytest.fixture(scope="module")
+def made() -> Workload:
+    return generate(CONV, seed=1, rate_per_s=5, requests=3000)
 
 
-def test_it_is_read_back_as_it_was() -> None:
-    mix = mix_of(MADE)
+def test_it_is_read_back_as_it_was(made: Workload) -> None:
+    mix = mix_of(made)
     text = packed_mix(mix)
     assert unpacked_mix(text) == mix and 0 < len(text) < LONGEST_MIX
 
 
-def test_too_little_traffic_is_none() -> None:
-    few = mix_of(MADE.model_copy(update={"requests": MADE.requests[:LOOK_BACK]}))
+def test_too_little_traffic_is_none(made: Workload) -> None:
+    few = mix_of(made.model_copy(update={"requests": made.requests[:LOOK_BACK]}))
     assert len(few) == 0 and packed_mix(few) == "" and unpacked_mix("") is None
 
 
-def test_gaps_are_a_nodes_own() -> None:
-    one, two = mix_of(MADE), mix_of(MADE, nodes=2)
+def test_gaps_are_a_nodes_own(made: Workload) -> None:
+    one, two = mix_of(made), mix_of(made, nodes=2)
     assert two.gaps_s == pytest.approx([2 * gap for gap in one.gaps_s], abs=2e-4)
 
 
-def test_a_block_is_repeated_where_a_request_shortly_before_had_it() -> None:
+def test_a_block_is_repeated_where_a_request_shortly_before_had_it(made: Workload) -> None:
     requests = [one.model_copy(update={"input_length": 32, "hash_ids": [0, place]}) for place, one in
-                enumerate(MADE.requests[:LOOK_BACK * 2 + 1], 1)]  # fmt: skip
+                enumerate(made.requests[:LOOK_BACK * 2 + 1], 1)]  # fmt: skip
     requests[-1] = requests[-1].model_copy(update={"hash_ids": [LOOK_BACK, 10**9]})
-    mix = mix_of(MADE.model_copy(update={"requests": requests}))
+    mix = mix_of(made.model_copy(update={"requests": requests}))
     assert set(mix.repeated[:-1]) == {0.5} and mix.repeated[-1] == 0.0, "101 requests ago"
 
 
