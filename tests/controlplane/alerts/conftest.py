@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import trustme
-from sqlalchemy import event
 
 import controlplane.alerts.tables
 import controlplane.auth.tables
@@ -131,8 +130,6 @@ def sketch() -> Any:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/tailwright.db")
-    # Nothing here is lost by a power cut: without fsync a tick costs a tenth.
-    event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     create_tables(made)
     yield made
     made.close()

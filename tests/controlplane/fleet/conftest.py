@@ -48,7 +48,7 @@ class Service:
         return self.enroller.enrol(wanted).token
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
     server = server_of(ServiceSettings(data_dir=data_dir, port=0, log_level="error"))

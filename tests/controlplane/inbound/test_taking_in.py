@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from sqlalchemy import event
 from sqlmodel import col, select
 
 from controlplane import ledger
@@ -42,7 +41,6 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/t.db")
-    event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     create_tables(made, all_tables())
     with made.session() as session:
         session.add(PoolRow(name="chat", created_at=NOW))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 import controlplane.auth.tables
 import controlplane.fleet.tables
@@ -54,7 +53,6 @@ def alert() -> Callable[..., Alert]:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/tailwright.db")
-    event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     create_tables(made)
     yield made
     made.close()
