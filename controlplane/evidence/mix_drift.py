@@ -46,9 +46,8 @@ def shifts(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float
     found = {}
     for name, values in then.items():
         wins, pairs = _blockwise(np.asarray(values, float), np.asarray(now[name], float))
-        scores = np.einsum("ri,ij,rj->r", drawn[0], wins, drawn[1]) / np.einsum(
-            "ri,ij,rj->r", drawn[0], pairs, drawn[1]
-        )
+        won, compared = (((drawn[0] @ each) * drawn[1]).sum(axis=1) for each in (wins, pairs))
+        scores = won / compared
         low, high = np.percentile(scores, [tail, 100 - tail])
         score = float(wins.sum() / pairs.sum())
         found[name] = Shift(score, float(min(low, score)), float(max(high, score)))
@@ -57,10 +56,12 @@ def shifts(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float
 
 def _blockwise(then: NDArray[np.float64], now: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of each two blocks: pairs in which now's value is above less those in which it is below; and all pairs."""
+    mine, theirs = np.array_split(then, BLOCKS), np.array_split(now, BLOCKS)
+    sizes = np.array([other.size for other in theirs])
+    begins = np.cumsum(sizes) - sizes
     wins, pairs = np.empty((BLOCKS, BLOCKS)), np.empty((BLOCKS, BLOCKS))
-    for row, one in enumerate(map(np.sort, np.array_split(then, BLOCKS))):
-        for column, other in enumerate(np.array_split(now, BLOCKS)):
-            below = np.searchsorted(one, other, side="left").sum()
-            above = one.size * other.size - np.searchsorted(one, other, side="right").sum()
-            wins[row, column], pairs[row, column] = float(below - above), float(one.size * other.size)
+    for row, one in enumerate(map(np.sort, mine)):
+        below, up_to = (np.searchsorted(one, now, side=side) for side in ("left", "right"))
+        pairs[row] = one.size * sizes
+        wins[row] = np.add.reduceat(below + up_to, begins) - pairs[row]
     return wins, pairs

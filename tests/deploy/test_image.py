@@ -164,11 +164,11 @@ def test_the_steps_give_a_service_that_nobody_runs_from_a_folder_that_it_cannot_
     with (tmp_path / "log").open("wb") as log:
         service = subprocess.Popen([*as_nobody, "tailwright", "up"], cwd=data, env=environment, stdout=log, stderr=log)
     try:
-        headers = {"Host": "tailwright.example"}
-        ready = lambda: httpx.get(f"http://127.0.0.1:{port}/readyz", headers=headers).status_code == 200  # noqa: E731
-        wait_for("the service is ready", ready)
-        assert healthy() == 0
-        login = httpx.get(f"http://127.0.0.1:{port}/login", headers=headers)
+        url = f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=url, headers={"Host": "tailwright.example"}, trust_env=False) as client:
+            wait_for("the service is ready", lambda: client.get("/readyz").status_code == 200)
+            assert healthy() == 0
+            login = client.get("/login")
         assert login.status_code == 200, (tmp_path / "log").read_text()[-4000:]
         wait_for("the tuner worker waits", lambda: "worker" in (tmp_path / "log").read_text())
     finally:

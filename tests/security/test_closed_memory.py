@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from controlplane.terminal.closed_memory import close_memory
-from tests.processes import free_port, wait_for
+from tests.processes import answers, free_port, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="prctl(2)")]
 
@@ -38,7 +37,7 @@ def service(data: Path, *flags: str) -> Iterator[int]:
     process = subprocess.Popen(command, cwd=ROOT, preexec_fn=as_a_usual_user)
     url = f"http://127.0.0.1:{port}/readyz"
     try:
-        wait_for("the service is ready", lambda: httpx.get(url, trust_env=False).status_code == 200)
+        wait_for("the service is ready", lambda: answers(url))
         yield process.pid
     finally:
         process.kill()

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -82,11 +83,11 @@ def index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def test_what_is_newest_is_no_news(index: Index, capsys: pytest.CaptureFixture[str]) -> None:
     assert outdated.main() == 0
     said = capsys.readouterr().out.splitlines()
-    count = len(outdated.locked())
-    doubled = {one.name for one in outdated.locked() if sum(two.name == one.name for two in outdated.locked()) > 1}
+    counted = Counter(one.name for one in outdated.locked())
+    count, doubled = counted.total(), {name for name, times in counted.items() if times > 1}
     assert {line.split()[0] for line in said[1:-1]} <= doubled  # The older of two locked versions is older.
     assert said[-1].endswith(f"of {count} locked versions have a newer one at {index.url}")
-    assert set(index.asked) == {one.name for one in outdated.locked()}
+    assert set(index.asked) == set(counted)
 
 
 def test_a_newer_version_is_told_with_the_locked_one(index: Index, capsys: pytest.CaptureFixture[str]) -> None:

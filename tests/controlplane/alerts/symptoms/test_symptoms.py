@@ -20,7 +20,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def well(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeFleet]:
-    """A fleet in which all is well, for as long as what is wrong lasts otherwise: both tests of a symptom look at it."""
+    """A fleet in which all is well for as long as what is wrong lasts: both tests of a symptom look at it."""
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('symptom')}/tailwright.db")
     made, series = MadeFleet(database), SERIES[name]
     made.watch(name, series)
