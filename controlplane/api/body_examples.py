@@ -41,7 +41,6 @@ from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutProposal
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
     KnobRange,
-    Measurement,
     Objective,
     StudyClaim,
     StudyCreate,
@@ -72,6 +71,7 @@ from controlplane.contract.on_call.incidents import (
     RouteCreate,
 )
 from controlplane.contract.on_call.rollout_policies import FreezeCreate, Hours, PinCreate, RolloutPolicyCreate
+from controlplane.contract.planning.measurement import Measurement
 from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialWanted
 from controlplane.contract.planning.whatif import WhatIfCreate

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import CarriedLoad, Carries, LoadReplay
+from controlplane.contract.planning.measurement import CarriedLoad, Carries, LoadReplay
 from tuner.capacity.bracket import LEAST
 from tuner.capacity.monotone_fit import Floats, MonotoneFit
 from tuner.replay.completion import RequestTiming

@@ -6,7 +6,11 @@ that of the load. Answers are as long as they were, whatever is set; what is los
 
 from __future__ import annotations
 
-from controlplane.contract.bodies.studies import TOKENS_COSTED, CarriedLoad, Carries, Costs, TokenCost
+from controlplane.contract.bodies.studies import (
+    Costs,
+    TokenCost,
+)
+from controlplane.contract.planning.measurement import TOKENS_COSTED, CarriedLoad, Carries
 from tuner.capacity.carried_load import counted
 
 DAY_S, HOUR_S = 86_400, 3_600

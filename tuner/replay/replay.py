@@ -18,12 +18,13 @@ import numpy as np
 
 from controlplane.contract.bodies.knob_schema import REPLAYED
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Measurement
 from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.planning.measurement import Measurement
 from tuner.replay.completion import RequestTiming, pool_samples, request_body
 from tuner.replay.goodput import is_good
 from tuner.replay.http_stream import Answer, Target
 from tuner.replay.lost_cause import Bound, lost_cause
+from tuner.replay.steady_state import found_under_way, settled_after
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 _STOP_POLL_S = 0.1
@@ -51,8 +52,14 @@ class ReplayResult:
     cut: int = 0
     lateness_p99_s: float = 0.0
     samples: dict[str, list[float]] = field(default_factory=dict)
+    began_s: float = 0.0
+    """When what counts began, after the start."""
     lost: Bound | None = None
     """The bound that could not be kept any more, for which it ended early: `timings` are those that were sent."""
+    lead_in: int = 0
+    """Requests that were sent ahead of `timings` and count nowhere."""
+    settled_after: int | None = None
+    """As `steady_state.settled_after` has it, of all that were sent. None: of one that ended early, too."""
 
     @property
     def errors(self) -> list[RequestTiming]:
@@ -65,8 +72,14 @@ class ReplayResult:
 
     @property
     def span_s(self) -> float:
-        """From the first request's time to the last one's; of requests that came at once how long it all took."""
-        return max((timing.scheduled_s for timing in self.timings), default=0.0) or self.duration_s
+        """From the first request's time to the last one's; of requests that came at once how long it all took. Behind
+        others sent ahead the time of the first is when the last of those came: a gap belongs to whom it leads to."""
+        return max((timing.scheduled_s for timing in self.timings), default=0.0) - self.began_s or self.duration_s
+
+    @property
+    def grew(self) -> bool:
+        """Whether more and more requests were under way up to its end."""
+        return self.settled_after == self.lead_in + len(self.timings)
 
     def good(self, limits: Sequence[Limit]) -> int:
         """Requests that kept each of `limits`."""
@@ -92,6 +105,9 @@ class ReplayResult:
             good=self.good(good_by) if good_by else None,
             good_tokens=self.good_tokens(good_by) if good_by else None,
             span_s=self.span_s,
+            lead_in=self.lead_in,
+            settled_after=None if self.grew else self.settled_after,
+            grew=self.grew,
         )
 
 
@@ -105,9 +121,11 @@ async def replay(
     max_in_flight: int = 512,
     stop: threading.Event | None = None,
     bounds: Sequence[Bound] = (),
+    lead_in: int = 0,
 ) -> ReplayResult:
     """Send every request at its time; wait for all, at most until `deadline_s` after the start, or until one of
-    `bounds` cannot be kept any more.
+    `bounds` cannot be kept any more. The first `lead_in` are sent, and count nowhere: they bring the engine to where it
+    would be.
 
     Raises Stopped soon after `stop` is set. Requests in flight are then, as at the deadline, aborted.
     """
@@ -153,7 +171,7 @@ async def replay(
         stopped = stop is not None and stop.is_set()
         now = time.perf_counter()
         if bounds and not sending.done() and now >= look_at:
-            lost, look_at = lost_cause(bounds, timings, answers, now), now + _LOOK_S
+            lost, look_at = lost_cause(bounds, timings[lead_in:], answers[lead_in:], now), now + _LOOK_S
         if not sending.done() and (left <= 0 or stopped or lost):
             sending.cancel()
             for task in tasks:
@@ -166,17 +184,25 @@ async def replay(
     now = time.perf_counter()
     for timing, answer, request in zip(timings, answers, workload.requests, strict=True):
         _settle(timing, answer, began, now, wanted=max(1, request.output_length))
-    if lost is not None:
-        timings = [timing for timing, answer in zip(timings, answers, strict=True) if answer.sent_at]
+    began_s = timings[lead_in - 1].scheduled_s if lead_in else 0.0
+    settled = None if lost else settled_after(found_under_way(timings))
+    timings = [
+        timing
+        for timing, answer in zip(timings[lead_in:], answers[lead_in:], strict=True)
+        if lost is None or answer.sent_at
+    ]
     return ReplayResult(
         timings=timings,
-        duration_s=now - began,
+        duration_s=now - began - began_s,
         cpu_s=time.process_time() - cpu_began,
         held=sum(timing.held_s > 0 for timing in timings),
         cut=sum(timing.cut for timing in timings),
         lateness_p99_s=float(np.quantile([timing.lateness_s for timing in timings], 0.99)) if timings else 0.0,
         samples=pool_samples(timings),
+        began_s=began_s,
         lost=lost,
+        lead_in=lead_in,
+        settled_after=settled,
     )
 
 
@@ -205,6 +231,7 @@ def run_replay(
     stop: threading.Event | None = None,
     api_key: str | None = None,
     bounds: Sequence[Bound] = (),
+    lead_in: int = 0,
 ) -> ReplayResult:
     """`replay` from code that is not asynchronous, with connections of its own."""
 
@@ -220,6 +247,7 @@ def run_replay(
                 max_in_flight=max_in_flight,
                 stop=stop,
                 bounds=bounds,
+                lead_in=lead_in,
             )
         finally:
             target.close()

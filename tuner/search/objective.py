@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 
 from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, OF_GOOD, OF_LIMITS
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Measurement, Objective, StudyCreate
+from controlplane.contract.bodies.studies import (
+    Objective,
+    StudyCreate,
+)
+from controlplane.contract.planning.measurement import Measurement
 from tuner.replay.replay import key
 
 ERRORS = "errors"

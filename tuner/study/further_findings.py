@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 
 from controlplane.contract.bodies.knob_schema import COST, OF_LOADS
-from controlplane.contract.bodies.studies import CarriedLoad, Carries, Costs, FrontMember, FrontValue, StudyCreate
+from controlplane.contract.bodies.studies import (
+    Costs,
+    FrontMember,
+    FrontValue,
+    StudyCreate,
+)
+from controlplane.contract.planning.measurement import CarriedLoad, Carries
 from tuner.capacity.token_cost import costs_of, token_cost
 from tuner.search.search import Search
 from tuner.study.remeasure import DEFAULT, Race

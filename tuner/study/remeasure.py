@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 
 from controlplane.contract.bodies.studies import (
     AlsoFound,
-    CarriedLoad,
     Evaluation,
-    Measurement,
     Objective,
     StudyVerdict,
 )
+from controlplane.contract.planning.measurement import CarriedLoad, Measurement
 from tuner.search.objective import Assessment, constraint_value, mean_assessment, mean_ratio
 from tuner.study.paired_test import (
     FEWEST_PAIRS,

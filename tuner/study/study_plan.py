@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.bodies.workload import LONGEST_TRAFFIC
+from controlplane.contract.bodies.workload import LONGEST_TRAFFIC, Workload
 from controlplane.contract.planning.packed_traffic import packed, unpacked
 from controlplane.contract.planning.trial_leases import Remembered, StudyPlan
 from tuner.workload.capture import Slice
 
-FRESH_TOLD = ("slice", "slice_start_s", "primed", "compressed", "apart")
+FRESH_TOLD = ("slice", "lead_in", "slice_start_s", "primed", "compressed", "apart")
 """What is told of the slice that the finish replays."""
 
 
@@ -43,7 +44,11 @@ def plan_of(
 def slices_of(plan: StudyPlan) -> tuple[Slice, Slice]:
     """What the search replays, and what finalists alone do."""
     seen, seen_prime, fresh, fresh_prime = unpacked(plan.traffic)
-    return Slice(seen, seen_prime, dict(plan.seen)), Slice(fresh, fresh_prime, dict(plan.fresh))
+    return _slice(seen, seen_prime, plan.seen), _slice(fresh, fresh_prime, plan.fresh)
+
+
+def _slice(workload: Workload, prime: Workload, told: Mapping[str, Any]) -> Slice:
+    return Slice(workload, prime, dict(told), lead_in=int(told.get("lead_in", 0)))
 
 
 def engine_of(view: NodeView) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from types import MappingProxyType
 from typing import Any
 
 from controlplane.contract.bodies.knob_schema import OF_GOOD, OF_LOADS, RATES
-from controlplane.contract.bodies.studies import AlsoFound, Carries, Costs, Evaluation, StudyCreate, StudyVerdict
+from controlplane.contract.bodies.studies import (
+    AlsoFound,
+    Costs,
+    Evaluation,
+    StudyCreate,
+    StudyVerdict,
+)
 from controlplane.contract.knobs import difference
 from controlplane.contract.planning.carried_text import carried_text, limits_text
 from controlplane.contract.planning.cost_text import costs_text
+from controlplane.contract.planning.measurement import Carries
 from controlplane.contract.planning.objective_text import also_text, called, change_text, more_a_second
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.planning.replayed_traffic_name import traffic_words

@@ -247,11 +247,25 @@ class TrialNode:
         self.run(warming, prompts(warming, corpus, salt=salt), deadline_s=10.0)
 
     def run(
-        self, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float, bounds: Sequence[Bound] = ()
+        self,
+        workload: Workload,
+        texts: Sequence[Sequence[int]],
+        *,
+        deadline_s: float,
+        bounds: Sequence[Bound] = (),
+        lead_in: int = 0,
     ) -> ReplayResult:
-        """One replay against the node's engine; it ends early where one of `bounds` cannot be kept any more."""
+        """One replay against the node's engine, the first `lead_in` requests not measured; it ends early where one of
+        `bounds` cannot be kept any more."""
         return run_replay(
-            workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self.stop, bounds=bounds
+            workload,
+            texts,
+            self.url,
+            model=self.model,
+            deadline_s=deadline_s,
+            stop=self.stop,
+            bounds=bounds,
+            lead_in=lead_in,
         )
 
     def _ask(self, act: Callable[[], NodeView]) -> NodeView:

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.contract.bodies.knob_schema import OF_LOADS
-from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate, Trial, TrialState
+from controlplane.contract.bodies.studies import (
+    StudyCreate,
+    Trial,
+    TrialState,
+)
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.planning.measurement import CarriedLoad, Measurement
 from tuner.capacity.bracket import first_load, next_load
 from tuner.capacity.carried_load import Kept, Replayed, carried_load, fit_of, largest_kept
 from tuner.replay.lost_cause import Bound
@@ -94,9 +99,9 @@ class Bench:
             result, carried = self._at_loads(piece, heat, bounds)
         else:
             workload, carried = piece.workload if heat is None else rearranged(piece.workload, heat), None
-            result = self._replayed(piece, workload, heat, bounds)
+            result = self._replayed(piece, workload, piece.lead_in, heat, bounds)
             if result.lost is not None:
-                early = early_text(result.lost, len(result.timings), len(workload.requests))
+                early = early_text(result.lost, len(result.timings), len(workload.requests) - piece.lead_in)
         measurement = result.measurement(needed_quantiles(self._spec), good_by(self._spec))
         measurement.carried = carried
         if measurement.errors == measurement.requests:
@@ -104,8 +109,10 @@ class Bench:
         found = assess(measurement, self._spec, gate.excess)
         return Measured(found, measurement, result.samples, gate.told, ended_early=early)
 
-    def _replayed(self, piece: Slice, workload: Workload, heat: int | None, bounds: Sequence[Bound]) -> ReplayResult:
-        """One replay, from an idle engine and the cache that `piece` would find."""
+    def _replayed(
+        self, piece: Slice, workload: Workload, lead_in: int, heat: int | None, bounds: Sequence[Bound]
+    ) -> ReplayResult:
+        """One replay, from an idle engine and the cache that `piece` would find; the first requests are not measured."""
         node = self.node
         node.drain()
         self._replays += 1
@@ -116,7 +123,9 @@ class Bench:
             node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
             node.drain()
         span_s = workload.requests[-1].timestamp / 1000.0
-        result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds)
+        result = node.run(
+            workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds, lead_in=lead_in
+        )
         node.drain()
         return result
 
@@ -138,7 +147,8 @@ class Bench:
                 break
             workload = at_load(piece.workload, load, heat, len(replays))
             own = bounds if at_own and not replays else broken(spec.constraints)
-            results.append(self._replayed(piece, workload, heat, own))
+            lead_in = math.floor(piece.lead_in * len(workload.requests) / len(whole))
+            results.append(self._replayed(piece, workload, lead_in, heat, own))
             replays.append(Replayed(load, results[-1].timings, kept, ended_early=results[-1].lost is not None))
         tokens = sum(request.output_length for request in whole) / len(whole)
         found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed, tokens_per_request=tokens)

@@ -26,6 +26,8 @@ LEAST_REQUESTS = 5
 MOST_PRIME_TOKENS = 4096
 BUSY_QUANTILE = 0.8
 """Of all slices, by tokens per second: busy, but not the single worst moment."""
+LEAD_IN = 0.25
+"""Requests sent ahead of those that are measured, for each of these: an engine that has nothing to do is fast."""
 SPAN_STRETCH = 1.5
 """A slice may last this much longer than wanted before it is compressed."""
 
@@ -38,6 +40,7 @@ class Slice:
     prime: Workload  # Prefixes that were served before the slice: put into the cache, not measured.
     summary: dict[str, Any]
     place: tuple[int, int] = (0, 0)  # First and last (excluded) of the requests of the node's share.
+    lead_in: int = 0  # So many of its first requests are sent and not measured.
 
 
 def capture(client: Client, pool: str, *, end: datetime, span_s: float) -> Workload:
@@ -121,7 +124,8 @@ def slice_for_node(
     load: float = 1.0,
 ) -> Slice:
     """One node's share, at `load` times its rate, cut to `requests` and to about `span_s`, and to `max_total` tokens
-    per request.
+    per request. Ahead of these stand the requests that came before them, a quarter as many (`lead_in`); of little
+    traffic they are taken from what there is.
 
     `apart_from`: a slice that this one shall share no request with; `apart` in the summary says whether that could be.
     """
@@ -132,20 +136,25 @@ def slice_for_node(
     if load != 1.0:
         share = scale_rate(share, load)
     taken = None if apart_from is None else apart_from.place
-    first, last = busy_slice(share, span_s=span_s, requests=requests, apart_from=taken)
+    whole, whole_s = requests + math.ceil(LEAD_IN * requests), (1.0 + LEAD_IN) * span_s
+    first, last = busy_slice(share, span_s=whole_s, requests=whole, apart_from=taken)
     chosen = cut(share, first, last)
-    factor = max(1.0, _span_s(chosen) / (SPAN_STRETCH * span_s))
+    lead_in = lead_in_of(last - first)
+    factor = max(1.0, _span_s(chosen) / (SPAN_STRETCH * whole_s))
     if factor > 1.0:
         chosen = scale_rate(chosen, factor)
     shortened = 0
     if max_total is not None:
-        shortened = sum(request.input_length + request.output_length > max_total for request in chosen.requests)
+        shortened = sum(
+            request.input_length + request.output_length > max_total for request in chosen.requests[lead_in:]
+        )
         fitting = [_fit(request, max_total, share.block_size) for request in chosen.requests]
         chosen = workload_of(fitting, pool=share.pool, start=share.start, block_size=share.block_size)
     prime = priming(share.requests[:first], chosen)
     summary = {
         **told,
-        "slice": describe(chosen),
+        "slice": describe(cut(chosen, lead_in, len(chosen.requests))),
+        "lead_in": lead_in,
         "slice_start_s": round(load * share.requests[first].timestamp / 1000.0, 3),
         "primed": describe_prime(prime),
         "compressed": round(factor, 3),
@@ -153,7 +162,12 @@ def slice_for_node(
     }
     if taken is not None:
         summary["apart"] = last <= taken[0] or first >= taken[1]
-    return Slice(chosen, prime, summary, (first, last))
+    return Slice(chosen, prime, summary, (first, last), lead_in)
+
+
+def lead_in_of(requests: int) -> int:
+    """How many of so many requests are sent ahead of the others; fewer than a study wants are all measured."""
+    return min(math.ceil(requests * LEAD_IN / (1.0 + LEAD_IN)), max(0, requests - LEAST_REQUESTS))
 
 
 def priming(earlier: Sequence[WorkloadRequest], slice_: Workload) -> Workload:

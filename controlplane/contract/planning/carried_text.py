@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Carries
 from controlplane.contract.duration_text import duration_text
+from controlplane.contract.planning.measurement import Carries
 
 
 def carried_text(found: Carries) -> str:

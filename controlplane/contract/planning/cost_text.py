@@ -1,7 +1,12 @@
 """What output tokens cost, as people read it: the same words on a page, in a terminal and in a verdict. Pure."""
 
-from controlplane.contract.bodies.studies import TOKENS_COSTED, Costs, StudyCreate, TokenCost
+from controlplane.contract.bodies.studies import (
+    Costs,
+    StudyCreate,
+    TokenCost,
+)
 from controlplane.contract.duration_text import duration_text
+from controlplane.contract.planning.measurement import TOKENS_COSTED
 
 MILLION = 1_000_000
 HOUR_S = 3_600

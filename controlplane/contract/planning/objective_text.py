@@ -6,8 +6,14 @@ All are kept as seconds, less is better; what people read as so many a second is
 import math
 
 from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, RATES
-from controlplane.contract.bodies.studies import AIMS, TOKENS_COSTED, AlsoFound, FrontMember, Objective
+from controlplane.contract.bodies.studies import (
+    AIMS,
+    AlsoFound,
+    FrontMember,
+    Objective,
+)
 from controlplane.contract.duration_text import duration_text
+from controlplane.contract.planning.measurement import TOKENS_COSTED
 from controlplane.contract.share_text import share_text
 
 CALLED = {

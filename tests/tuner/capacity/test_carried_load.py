@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import CarriedLoad, Carries
+from controlplane.contract.planning.measurement import CarriedLoad, Carries
 from tuner.capacity.bracket import LEAST, first_load, next_load
 from tuner.capacity.carried_load import Kept, Replayed, carried_load, counted, fit_of, largest_kept, over_runs
 from tuner.replay.completion import RequestTiming

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.contract.bodies.studies import CarriedLoad, Carries
+from controlplane.contract.planning.measurement import CarriedLoad, Carries
 from tuner.capacity.bracket import LEAST
 from tuner.capacity.token_cost import costs_of, token_cost
 

@@ -52,6 +52,26 @@ def test_a_slow_server_does_not_slow_the_arrivals(engine: SseEngine) -> None:
     assert result.duration_s > 0.99 * 0.38
 
 
+def test_what_is_sent_ahead_counts_nowhere(engine: SseEngine) -> None:
+    ahead = 6
+    engine.gap = lambda _, __: 0.0
+    result = run_replay(_workload(46, 10, output=3), _prompts(46), engine.url, model="m", lead_in=ahead)
+    assert len(engine.prompts) == 46 and [timing.index for timing in result.timings] == list(range(ahead, 46))
+    measurement = result.measurement()
+    assert (measurement.requests, measurement.lead_in) == (40, ahead)
+    assert measurement.span_s == pytest.approx(0.4), "from the last of those ahead to the last of all"
+    assert len(result.samples["ttft"]) == 40 and result.settled_after is not None
+
+
+def test_a_bound_is_of_what_counts(engine: SseEngine) -> None:
+    """All but one of those ahead wait forever: no quantile of the others is above anything for that."""
+    engine.prefill = lambda e, length: 60.0 if length == 21 else 0.0
+    prompts = [[1] * (21 if place < 3 else 20) for place in range(6)]
+    late = [Bound("ttft", 0.5, 1.0)]
+    result = run_replay(_workload(6, 1), prompts, engine.url, model="m", lead_in=3, bounds=late, deadline_s=2.5)
+    assert result.lost is None and len(result.timings) == 3 and not any(timing.cut for timing in result.timings)
+
+
 def test_the_safety_limit_is_counted_and_its_waiting_is_latency(engine: SseEngine) -> None:
     engine.prefill = lambda _, __: 0.2
     result = run_replay(_workload(4, 1, output=1), _prompts(4), engine.url, model="m", max_in_flight=1)

@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import CarriedLoad, Measurement, Objective, StudyCreate
+from controlplane.contract.bodies.studies import (
+    Objective,
+    StudyCreate,
+)
+from controlplane.contract.planning.measurement import CarriedLoad, Measurement
 from tuner.search.objective import (
     Assessment,
     assess,

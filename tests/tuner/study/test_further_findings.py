@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import CarriedLoad, Measurement, StudyCreate
+from controlplane.contract.bodies.studies import (
+    StudyCreate,
+)
+from controlplane.contract.planning.measurement import CarriedLoad, Measurement
 from tuner.capacity.carried_load import over_runs
 from tuner.search.objective import Assessment, assess
 from tuner.study.further_findings import cost_alone, costs_by_pairs

@@ -20,6 +20,7 @@ def test_what_is_kept_replays_as_what_was_captured() -> None:
     plan = plan_of({}, seen, fresh, {}, serving=2, remembered=[])
     assert plan is not None
     for kept, captured in zip(slices_of(plan), (seen, fresh), strict=True):
+        assert kept.lead_in == captured.lead_in == 10
         for again, was in ((kept.workload, captured.workload), (kept.prime, captured.prime)):
             assert again.model_dump(exclude={"requests"}) == was.model_dump(exclude={"requests"})
             for one, other in zip(again.requests, was.requests, strict=True):

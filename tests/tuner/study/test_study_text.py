@@ -5,7 +5,6 @@ from typing import Any
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     AlsoFound,
-    Carries,
     Costs,
     Evaluation,
     EvaluationScore,
@@ -15,6 +14,7 @@ from controlplane.contract.bodies.studies import (
     TokenCost,
 )
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.measurement import Carries
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import verdict
 from tuner.study.study_text import carries_text, changes, summary_of

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound
-from tuner.workload.capture import busy_slice, capture, conversations, describe, node_share, priming, slice_for_node
+from tuner.workload.capture import (
+    busy_slice,
+    capture,
+    conversations,
+    describe,
+    lead_in_of,
+    node_share,
+    priming,
+    slice_for_node,
+)
 from tuner.workload.generate import CONV, fitted, generate
 from tuner.workload.rescale import cut
 from tuner.workload.trace import workload_of
@@ -40,6 +49,27 @@ def test_slices_are_contiguous_and_bounded(seed: int, span_s: float, requests: i
     pool = _pool(1, requests=80, seed=seed)
     first, last = busy_slice(pool, span_s=span_s, requests=requests)
     assert 0 <= first < last <= 80 and 5 <= last - first <= max(requests, 5)
+
+
+def test_ahead_of_what_is_measured_stands_what_came_before_it() -> None:
+    pool = _pool(1)
+    piece = slice_for_node(pool, span_s=1000, requests=40)
+    first, last = piece.place
+    assert (last - first, piece.lead_in, piece.summary["lead_in"], piece.summary["slice"]["requests"]) == (
+        50,
+        10,
+        10,
+        40,
+    )
+    begin = pool.requests[first].timestamp
+    assert [one.timestamp for one in piece.workload.requests] == [
+        pytest.approx(one.timestamp - begin) for one in pool.requests[first:last]
+    ]
+
+
+@pytest.mark.parametrize(("requests", "lead_in"), [(50, 10), (10, 2), (6, 1), (5, 0), (3, 0)])
+def test_of_few_requests_those_that_a_trial_needs_are_measured(requests: int, lead_in: int) -> None:
+    assert lead_in_of(requests) == lead_in
 
 
 @settings(deadline=None, max_examples=40)

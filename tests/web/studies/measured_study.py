@@ -11,7 +11,6 @@ from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     Evaluation,
     EvaluationScore,
-    Measurement,
     RandomSearch,
     RunOrder,
     Study,
@@ -26,6 +25,7 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.measurement import Measurement
 from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
 
 BEGAN = datetime(2030, 1, 1, 9, tzinfo=UTC)

@@ -10,10 +10,7 @@ import pytest
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
-    CarriedLoad,
-    Carries,
     Evaluation,
-    Measurement,
     RandomSearch,
     Study,
     StudyCreate,
@@ -24,6 +21,7 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.measurement import CarriedLoad, Carries, Measurement
 from controlplane.contract.planning.online_mode import OnlineMode, OnlineStep, StepOutcome
 from tests.web.part_html import part_html
 from web.pages import now_page

@@ -3,8 +3,8 @@
 import pytest
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import Carries
 from controlplane.contract.planning.carried_text import carried_text, limits_text
+from controlplane.contract.planning.measurement import Carries
 
 
 @pytest.mark.parametrize(
