@@ -34,6 +34,7 @@ class SseEngine:
         self.began: list[float] = []
         self.resets = 0
         self.running = 0
+        self.drafts: tuple[int, int] | None = None
         self.models: list[dict[str, Any]] = []
         self.token_id: Callable[[list[int]], int] = lambda prompt: sum(prompt) % 97
         self.first_token: Callable[[list[int]], str] = lambda prompt: f" t{sum(prompt) % 97}"
@@ -74,7 +75,12 @@ class SseEngine:
 
         @app.get("/metrics")
         async def metrics() -> PlainTextResponse:
-            return PlainTextResponse(f"requests_running {self.running}\n")
+            told = f"requests_running {self.running}\n"
+            if self.drafts is not None:
+                for name, count in zip(("draft", "accepted"), self.drafts, strict=True):
+                    told += f'vllm:spec_decode_num_{name}_tokens_total{{model_name="m"}} {float(count)}\n'
+                    told += f'vllm:spec_decode_num_{name}_tokens_per_pos_total{{position="0"}} 7.0\n'
+            return PlainTextResponse(told)
 
         @app.post("/v1/completions")
         async def completions(request: Request) -> Any:

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ class StudyService:
         self.with_trial_node = True
         self.refused = False
         self.promotes: dict[str, Any] | None = None  # What the pool runs once the study was claimed.
+        self.drafts: dict[str, list[float]] = {}  # What production tells of its drafts, window by window, by metric.
         self.idle_claims = 0  # Asked for a study when there was none.
         for engine in engines:
             engine.knobs = EngineConfig().knobs()
@@ -202,6 +203,16 @@ class StudyService:
         @app.get("/api/v1/workload")
         def workload() -> Any:
             return self.workload
+
+        @app.get("/api/v1/scalars")
+        def scalars(request: Request) -> Any:
+            asked = dict(request.query_params)
+            assert (asked["pool"], asked["role"]) == (POOL, "serving")
+            told = self.drafts.get(asked["metric"], [])
+            points = [{"time": NOW + timedelta(seconds=5 * place), "value": value} for place, value in enumerate(told)]
+            series = [{"labels": {}, "value": sum(told), "points": points}] if told else []
+            about = {"metric": asked["metric"], "unit": "{token}", "kind": "sum"}
+            return about | {"start": asked["start"], "end": asked["end"], "series": series}
 
         @app.post("/api/v1/studies/claim")
         def claim(wanted: StudyClaim) -> Any:

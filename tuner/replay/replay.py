@@ -60,6 +60,8 @@ class ReplayResult:
     """Requests that were sent ahead of `timings` and count nowhere."""
     settled_after: int | None = None
     """As `steady_state.settled_after` has it, of all that were sent. None: of one that ended early, too."""
+    drafts: tuple[int, int] | None = None
+    """Draft tokens proposed and accepted for all that were sent, where the engine's counters were asked."""
 
     @property
     def errors(self) -> list[RequestTiming]:
@@ -108,6 +110,8 @@ class ReplayResult:
             lead_in=self.lead_in,
             settled_after=None if self.grew else self.settled_after,
             grew=self.grew,
+            drafted=None if self.drafts is None else self.drafts[0],
+            accepted=None if self.drafts is None else self.drafts[1],
         )
 
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import httpx
@@ -28,14 +27,13 @@ from controlplane.contract.bodies.studies import (
     RandomSearch,
     Study,
     StudyResult,
-    StudyState,
     StudyVerdict,
 )
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
 from controlplane.contract.planning.cost_text import costs_text
-from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
+from controlplane.contract.planning.draft_acceptance import DraftAcceptance
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.capacity.carried_load import over_runs
@@ -48,29 +46,26 @@ from tuner.search.objective import ERRORS
 from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space, with_starts
 from tuner.search.space_told import space_told
-from tuner.study.earlier_studies import remembered
 from tuner.study.evaluation_pair import evaluated
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.further_findings import cost_alone, costs_by_pairs, front_of
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
-from tuner.study.study_plan import engine_of, plan_of, slices_of
+from tuner.study.study_plan import engine_of, slices_of
+from tuner.study.study_planning import IN_PRODUCTION, acceptance_of_runs, drafts_of, study_planned
 from tuner.study.study_text import carries_text, summary_of, upper_first
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.trial_run import Bench
-from tuner.workload.capture import slice_for_node
 from tuner.workload.corpus import engine_tokenizer, read_tokens
-from tuner.workload.wanted_traffic import TrafficFor, wanted_traffic
+from tuner.workload.wanted_traffic import wanted_traffic
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CORPUS_TOKENS = 60_000
-EARLIER = 200
-"""So many studies are looked through for what was found before."""
 NODE_POLL_S = 1.0
 """How often a trial node that another worker holds is asked for."""
 MARGINAL = 0.25
@@ -115,7 +110,8 @@ class StudyRun:
             allowed_s = allowance_s(spec, view, default)
             self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
             if traffic is not None:
-                wanted = self._planned(traffic, default, view, node.max_total())
+                planned = partial(study_planned, self._client, self._study, span_s=self._time.span_s, end=now)
+                wanted = planned(traffic(node.max_total()), default, engine_of(view), max_total=node.max_total())
                 plan = self._asked(partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted))
             assert plan is not None
             told = {**plan.seen, "fresh_slice": plan.fresh, "engine": plan.engine}
@@ -124,6 +120,7 @@ class StudyRun:
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
             self._node, self._serving = node, plan.serving
+            self._in_production, self._default_drafts = plan.seen.get(IN_PRODUCTION), drafts_of(plan.default)
             self._tokens_per_s = plan.seen.get("captured", {}).get("output_tokens_per_s")
             return self._conclude(measuring, search, log, measuring.search(search))
 
@@ -155,31 +152,6 @@ class StudyRun:
             return self._asked(partial(self._client.study_plan, self._study.id))
         except NotFound:
             return None
-
-    def _planned(
-        self, traffic: TrafficFor, default: dict[str, Any], view: NodeView, max_total: int | None
-    ) -> StudyPlan:
-        """Two slices of the traffic, of fewer requests where the service could not keep so many."""
-        captured = traffic(max_total)
-        mix = packed_mix(mix_of(captured))
-        requests, span_s, engine = self._spec.trial_requests, self._time.span_s, engine_of(view)
-        while True:
-            cut = partial(
-                slice_for_node, captured, span_s=span_s, requests=requests, max_total=max_total, load=self._spec.load
-            )
-            seen = cut()
-            fresh = cut(apart_from=seen)
-            found = remembered(self._earlier(), self._study, engine, seen.summary)
-            plan = plan_of(default, seen, fresh, engine, serving=captured.nodes, remembered=found, mix=mix)
-            if plan is not None:
-                return plan
-            requests //= 2
-            logger.warning("study %d: its traffic is too long to be kept, %d requests", self._study.id, requests)
-
-    def _earlier(self) -> list[Study]:
-        """The newest studies that have finished."""
-        finished = self._client.every(Study, "/api/v1/studies", state=StudyState.FINISHED.value)
-        return list(islice(finished, EARLIER))
 
     def _fitting(self, views: Sequence[NodeView], plan: StudyPlan | None) -> list[NodeView]:
         """Nodes whose figures can be compared with what was measured before. Raises NotFound without one."""
@@ -289,18 +261,20 @@ class StudyRun:
             trial.number: trial.measurement.carried for trial in log.search if trial.measurement is not None
         }
         if search.outcomes[0].assessment.objective_s is None:
-            return self._unproven(search, "the default could not be measured, so nothing can be compared with it", None)
+            return self._unproven(
+                search, log, "the default could not be measured, so nothing can be compared with it", None
+            )
         finalists = search.finalists(self._spec.finalists)
         if not finalists and best is not None and best.knobs != default:
             finalists = [best]
         if not finalists:
-            return self._unproven(search, f"nothing measured was better than what runs now ({why})", None)
+            return self._unproven(search, log, f"nothing measured was better than what runs now ({why})", None)
         near = [one for one in finalists if one.assessment.worst <= MARGINAL]
         if not near:
             nearest = min(finalists, key=lambda one: one.assessment.worst).assessment
             worst = max(nearest.violations, key=lambda name: nearest.violations[name])
             reason = f"no configuration kept the limits; the nearest exceeds {worst} by {share_text(nearest.worst)}"
-            return self._unproven(search, f"{reason} ({why})", best)
+            return self._unproven(search, log, f"{reason} ({why})", best)
         finish = Finish(
             self._spec,
             self._node,
@@ -313,7 +287,7 @@ class StudyRun:
         try:
             return self._result(search, finish.decide(near, default), default, log)
         except NotMeasured as error:
-            return self._unproven(search, str(error), best)
+            return self._unproven(search, log, str(error), best)
 
     def _random(self, search: Search, log: TrialLog) -> RandomSearch | None:
         """What random search would have found in the time that the search's runs and dear changes took."""
@@ -362,6 +336,7 @@ class StudyRun:
             design=race.design,
             change_s=round(self._node.charge(winner, default), 3),
             payback_s=payback_s,
+            acceptance=self._acceptance(log),
             default_revision=self._study.default_revision,
             summary=summary_of(
                 self._spec,
@@ -385,6 +360,9 @@ class StudyRun:
             importances=search.importances(),
         )
 
+    def _acceptance(self, log: TrialLog) -> DraftAcceptance | None:
+        return acceptance_of_runs(self._in_production, log.trials, self._default_drafts)
+
     def _evaluated(self, winner: dict[str, Any], default: dict[str, Any]) -> Evaluation | None:
         """By the study's own command; None where it names none."""
         spec, hooks = self._spec, self._hooks
@@ -400,7 +378,7 @@ class StudyRun:
             progress=hooks.progress,
         )
 
-    def _unproven(self, search: Search, reason: str, best: Outcome | None) -> StudyResult:
+    def _unproven(self, search: Search, log: TrialLog, reason: str, best: Outcome | None) -> StudyResult:
         measured = search.outcomes[0].assessment.objective_s
         carried = self._carried.get(search.outcomes[0].number)
         told = "" if carried is None else f" {upper_first(carries_text(self._spec, None, carried))}."
@@ -417,6 +395,7 @@ class StudyRun:
             default_carries=carried,
             costs=costs,
             front=front_of(self._spec, search),
+            acceptance=self._acceptance(log),
             default_revision=self._study.default_revision,
             summary=f"Keep what runs now: {reason}.{told}",
             importances=search.importances(),

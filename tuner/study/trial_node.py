@@ -36,6 +36,9 @@ _AWAY_S, _AWAY_POLL_S = 60.0, 1.0
 """How long a control plane that does not answer is asked again, and how often."""
 _RESET_POLL_S, _RESET_LIMIT_S = 0.05, 10.0
 VLLM = "vllm"
+_DRAFTS = re.compile(
+    r"^[\w:]*spec_decode_num_(draft|accepted)_tokens(?:_total)?(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE
+)
 _GAUGE = re.compile(r"^[\w:]*(?:requests_running|requests_waiting)(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE)
 
 
@@ -235,6 +238,17 @@ class TrialNode:
                 return True
             self._wait(0.05)
         return False
+
+    def drafts(self) -> tuple[int, int] | None:
+        """Draft tokens that the engine has proposed and accepted, by its `/metrics`; None where it tells none."""
+        found = {"draft": 0.0, "accepted": 0.0}
+        try:
+            told = _DRAFTS.findall(self._engine.get("/metrics").text)
+            for name, value in told:
+                found[name] += float(value)
+        except (httpx.HTTPError, ValueError):
+            return None
+        return (round(found["draft"]), round(found["accepted"])) if told else None
 
     def warm_up(self, corpus: Sequence[int], *, salt: int) -> None:
         """A few requests of each kind, not measured: the first of a new configuration pay for what later ones find."""

@@ -112,7 +112,7 @@ class Bench:
     def _replayed(
         self, piece: Slice, workload: Workload, lead_in: int, heat: int | None, bounds: Sequence[Bound]
     ) -> ReplayResult:
-        """One replay, from an idle engine and the cache that `piece` would find; the first requests are not measured."""
+        """From an idle engine and the cache that `piece` would find; the first requests are not measured."""
         node = self.node
         node.drain()
         self._replays += 1
@@ -122,11 +122,12 @@ class Bench:
         if piece.prime.requests:
             node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
             node.drain()
-        span_s = workload.requests[-1].timestamp / 1000.0
+        span_s, drafts = workload.requests[-1].timestamp / 1000.0, node.drafts()
         result = node.run(
             workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds, lead_in=lead_in
         )
         node.drain()
+        result.drafts = since(drafts, node.drafts())
         return result
 
     def _at_loads(self, piece: Slice, heat: int | None, bounds: Sequence[Bound]) -> tuple[ReplayResult, CarriedLoad]:
@@ -153,6 +154,13 @@ class Bench:
         tokens = sum(request.output_length for request in whole) / len(whole)
         found = carried_load(replays, times=spec.load, rate_per_s=rate_per_s, seed=spec.seed, tokens_per_request=tokens)
         return results[0 if at_own else largest_kept(replays, found, spec.load)], found
+
+
+def since(before: tuple[int, int] | None, now: tuple[int, int] | None) -> tuple[int, int] | None:
+    """What counters have grown by; None where either was not told, or the engine was started again between."""
+    if before is None or now is None or now < before:
+        return None
+    return now[0] - before[0], now[1] - before[1]
 
 
 def early_text(lost: Bound, requests: int, planned: int) -> str:

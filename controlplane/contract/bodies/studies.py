@@ -17,6 +17,7 @@ from controlplane.contract.bodies.knob_schema import (
     ONE_OBJECTIVE,
 )
 from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.planning.draft_acceptance import DraftAcceptance
 from controlplane.contract.planning.measurement import Carries, Measurement
 from controlplane.contract.planning.online_mode import LASTS_S, OnlineMode, OnlineStep
 
@@ -491,6 +492,10 @@ class StudyResult(BaseModel):
     )
     evaluation: Evaluation | None = Field(
         default=None, description="what the study's own evaluation said; null: none was asked for, or nothing is better"
+    )
+    acceptance: DraftAcceptance | None = Field(
+        default=None,
+        description="draft tokens accepted in the replays and in production; null: too few, or the engine tells none",
     )
     random_search: RandomSearch | None = Field(
         default=None,

@@ -128,6 +128,33 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(("accepted", "differs"), [([42, 38, 40, 44], False), ([72, 68, 70, 74], True)])
+def test_drafts_accepted_in_replays_are_told_beside_those_in_production(
+    service: StudyService, monkeypatch: pytest.MonkeyPatch, accepted: list[float], differs: bool
+) -> None:
+    service.drafts = {"draft_tokens": [100.0] * 4, "accepted_tokens": accepted}
+    service.engine.drafts = (0, 0)
+    counted = TrialNode.run
+
+    def run(node: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], **how: Any) -> ReplayResult:
+        drafted, kept = service.engine.drafts or (0, 0)
+        service.engine.drafts = drafted + 20 * len(texts), kept + 8 * len(texts)
+        return counted(node, workload, texts, **how)
+
+    monkeypatch.setattr(TrialNode, "run", run)
+    _work(service)
+    study = service.study
+    assert study.result is not None and study.result.acceptance is not None, study.error
+    found = study.result.acceptance
+    assert (found.replayed.share, found.production.share) == (0.4, pytest.approx(sum(accepted) / 400))
+    assert found.differs is differs
+    assert study.workload_summary["drafts_in_production"]["drafted"] == 400
+    for trial in service.trials:
+        assert trial.measurement is not None and trial.measurement.acceptance == 0.4
+        assert trial.measurement.drafted == 20 * trial.measurement.requests
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("service", [{"auto_start_rollout": True}], indirect=True)
 def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_so(service: StudyService) -> None:
     service.promotes = EngineConfig(max_num_batched_tokens=48).knobs()
@@ -291,7 +318,8 @@ def test_what_carries_a_larger_load_is_found_and_both_loads_are_told(
     default, winner = result.default_carries, result.winner_carries
     assert default is not None and winner is not None and winner.load > 2 * default.load
     assert result.summary.startswith("the largest load rises by")
-    assert f"it carries {winner.load:.3g} times the captured load (" in result.summary
+    carries = "at least " if winner.at_least else ""
+    assert f"it carries {carries}{winner.load:.3g} times the captured load (" in result.summary
     assert "within ttft p95 <= 500 ms, the default " in result.summary
     told = {trial.number: trial.measurement.carried for trial in service.trials if trial.measurement is not None}
     for trial in service.trials:
