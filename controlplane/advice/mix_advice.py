@@ -9,13 +9,16 @@ from datetime import datetime
 from statistics import fmean, median
 from urllib.parse import urlencode
 
-from controlplane.advice.trial_addresses import STUDY
+from controlplane.advice.trial_addresses import STUDY, range_text
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
-from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.bodies.studies import Objective, StudyCreate
+from controlplane.contract.knobs import KNOBS
 from controlplane.contract.planning.advice import MixAdvice, MixPart, MixState, PartShift
 from controlplane.contract.planning.traffic_mix import LOOK_BACK, TrafficMix
 from controlplane.evidence.mix_drift import FEWEST_VALUES, shifts
 
+LONGEST_WORD = 200
+"""Characters that the dashboard takes of one field in an address."""
 WORDS = {
     MixPart.PROMPTS: ("prompts are longer", "prompts are shorter"),
     MixPart.ANSWERS: ("answers are longer", "answers are shorter"),
@@ -85,7 +88,8 @@ def _typical(name: str, values: Sequence[float]) -> float:
 
 
 def _address(spec: StudyCreate, reason: str) -> str:
-    """The form of the same aim on what the pool serves now."""
+    """The form of the same study, on what the pool serves now: what it replayed is what the pool does not serve any
+    more. What is too long for an address is left out."""
     said = {"pool": spec.pool, "objective": spec.objective}
     if spec.objective not in OF_LIMITS:
         said["objective_q"] = f"p{100 * spec.objective_q:g}"
@@ -94,4 +98,19 @@ def _address(spec: StudyCreate, reason: str) -> str:
         said["constraints"] = "\n".join(limits)
     if spec.trial_requests != StudyCreate.model_fields["trial_requests"].default:
         said["trial_requests"] = str(spec.trial_requests)
-    return f"{STUDY}?{urlencode({**said, 'reason': reason})}"
+    usual = StudyCreate.model_fields
+    for name in ("load", "workload_s"):
+        if getattr(spec, name) != usual[name].default:
+            said[name] = f"{getattr(spec, name):g}"
+    if spec.also:
+        said["also"] = "\n".join(_objective(one) for one in spec.also)
+    said |= {name: range_text(one) for name, one in spec.space.items() if name in KNOBS}
+    declared = [f"{name} = {range_text(one)}" for name, one in spec.space.items() if name not in KNOBS]
+    if declared:
+        said["declared"] = "; ".join(declared)
+    kept = {name: text for name, text in said.items() if len(text) <= LONGEST_WORD}
+    return f"{STUDY}?{urlencode({**kept, 'reason': reason})}"
+
+
+def _objective(one: Objective) -> str:
+    return one.objective if one.objective in OF_LIMITS else f"{one.objective} p{100 * one.objective_q:g}"

@@ -4,12 +4,15 @@ Guarantee: a range lies within the knob's bounds and within what every serving n
 left to try there is no address.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.knobs import KNOBS, ChangeClass
 
 STUDY, FORECAST = "/studies/new", "/whatif"
@@ -60,6 +63,21 @@ def study_address(pool: str, objective: str, space: Mapping[str, str], reason: s
 def forecast_address(pool: str, **changed: str) -> str:
     """The what-if page, asked at once."""
     return f"{FORECAST}?{urlencode({'pool': pool, **changed, 'ask': '1'})}"
+
+
+def range_text(of: KnobRange) -> str:
+    """What a study searched of a knob, as the form writes it: values have semicolons between where one has commas."""
+    if of.choices is None:
+        return f"{of.minimum} to {of.maximum}" + (" log" if of.log else "")
+    values = [one if isinstance(one, str) else _value_text(one) for one in of.choices]
+    return ("; " if any("," in one or ":" in one for one in values) else ", ").join(values)
+
+
+def _value_text(value: Any) -> str:
+    """A schedule of drafts by batch size as "1:5, 4:3"; what else JSON has as it has it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(f"{batch}:{length}" for batch, length in value)
+    return json.dumps(value)
 
 
 def range_words(bounds: tuple[int, int]) -> str:

@@ -5,9 +5,9 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import getpid
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +16,13 @@ from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.engine_address import Network, networks_of
 from controlplane.contract.errors import BadSettings
 from controlplane.terminal import extras
+from controlplane.terminal.bodies.contract_options import flag_of, said_of
 from controlplane.terminal.clear_database import clear_database
 from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.setting_values import words_of
+from controlplane.terminal.studies.study_options import with_fields_of_tune
 from controlplane.terminal.studies.study_request import ask_for_study, follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand
 
@@ -34,6 +36,7 @@ EVALUATIONS = "TAILWRIGHT_TUNER_EVALUATIONS"
 
 @app.command()
 @calls_service()
+@with_fields_of_tune
 def tune(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Ask for a study of this pool; without, be a worker.")] = None,
@@ -49,6 +52,8 @@ def tune(
     ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     load: Annotated[float, typer.Option(help="Times the rate at which the traffic came.", min=0.1, max=20)] = 1.0,
+    *,
+    fields: Mapping[str, Any],
     name: Annotated[str | None, typer.Option(help="Name of the worker.")] = None,
     engine_allow: Annotated[
         str,
@@ -71,10 +76,10 @@ def tune(
     evaluation: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=COMMAND",
+            metavar="NAME[=COMMAND]",
             allow_from_autoenv=False,
             help="A command that scores what an engine at $TAILWRIGHT_EVALUATION_URL says, for studies that name it; "
-            f"repeatable.  [env var: {EVALUATIONS}, JSON]",
+            f"repeatable. With --pool: the name alone.  [env var: {EVALUATIONS}, JSON]",
         ),
     ] = None,
     evaluation_timeout_s: Annotated[
@@ -87,6 +92,8 @@ def tune(
 ) -> None:
     """Be a tuner worker that claims studies, or ask for one with --pool and print its result."""
     if pool is None:
+        if fields:
+            fail(f"{flag_of(next(iter(fields)))}: is of a study, and a worker takes any; say --pool, too")
         extras.need("tune", "tuner")
         with extras.loading():
             from tuner.evaluation.evaluation_command import evaluations_of
@@ -99,7 +106,11 @@ def tune(
             fail(problem)
         work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage, evaluations)
         return
-    wanted = study_wanted(pool, objective, constraint, trials, slo, load)
+    if evaluation:
+        if len(evaluation) > 1 or "=" in evaluation[0]:
+            fail("--evaluation: with --pool, wants the one name that a worker was started with")
+        fields = {**fields, "evaluation": evaluation[0]}
+    wanted = said_of(study_wanted(pool, objective, constraint, trials, slo, load, fields))
     follow_study(client, ask_for_study(client, wanted).id, as_json=as_json)
 
 

@@ -13,7 +13,8 @@ from controlplane.contract.knobs import KNOBS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from controlplane.contract.planning.carried_text import carried_text, limits_text
 from controlplane.contract.planning.cost_text import cost_text, saving_text
-from controlplane.contract.planning.objective_text import also_text, called, value_text
+from controlplane.contract.planning.draft_acceptance import acceptance_text
+from controlplane.contract.planning.objective_text import also_text, called, result_in_short, value_text
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
@@ -120,6 +121,8 @@ FILTERS = {
     "objective_name": called,
     "also": also_text,
     "quality": quality_text,
+    "acceptance": acceptance_text,
+    "result_in_short": result_in_short,
     "evaluation": evaluation_text,
     "limits": limits_text,
     "metric_name": metric_name,

@@ -91,6 +91,9 @@ def _notes(summary: Mapping[str, Any], *, captured: bool) -> list[str]:
         said.append(f"It was wanted at {load:g} times the rate at which it came.")
     if isinstance(compressed, int | float) and compressed > 1:
         said.append(f"The slice was replayed {compressed:g} times as fast as it arrived.")
+    ahead = summary.get("lead_in")
+    if isinstance(ahead, int) and ahead:
+        said.append(f"Ahead of the search's slice the {ahead} requests before it are sent, and count nowhere.")
     if isinstance(shortened, int) and shortened:
         said.append(f"{shortened} of its requests were shortened to what the engine takes.")
     if isinstance(fresh, Mapping) and isinstance(apart := fresh.get("apart"), bool):

@@ -15,6 +15,7 @@ from web.frame.selection import Selection
 from web.studies.left_to_choose import aim_words, front_charts, front_rows
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 from web.studies.remeasured import arms_of
+from web.studies.trial_remarks import production_says, unsettled_says
 from web.studies.what_was_searched import searched
 
 
@@ -51,6 +52,9 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
         "aims": [aim_words(one) for one in found.spec.objectives],
         "importances": sorted(importances.items(), key=lambda one: -one[1]),
         "search": search,
+        "drafts": any(trial.measurement is not None and trial.measurement.drafted for trial in search),
+        "production": production_says(found.workload_summary),
+        "unsettled": unsettled_says(trials),
         "steps": [trial for trial in search if trial.step is not None],
         "arms": arms_of(found.result, trials),
         "winner": winner,

@@ -1,6 +1,6 @@
 """`tailwright studies`: searches for a better configuration, asked for, followed and ended."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.bodies.studies import FrontMember, Objective, Study, StudyCreate, Trial, TrialState
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.carried_text import carried_text
-from controlplane.contract.planning.objective_text import called, front_text
+from controlplane.contract.planning.objective_text import called, front_text, result_in_short, value_text
 from controlplane.contract.share_text import share_text
 from controlplane.terminal.bodies.contract_options import said_of
 from controlplane.terminal.document_file import read_document
@@ -51,7 +51,7 @@ COLUMNS: Columns[Study] = {
     "trials": lambda study: f"{study.trials_done}/{study.spec.max_trials}",
     "made": lambda study: moment_text(study.created_at),
     "by": lambda study: study.created_by,
-    "result": lambda study: study.result.summary if study.result else study.error or study.progress or "-",
+    "result": lambda study: result_in_short(study) or "-",
 }
 
 
@@ -63,7 +63,8 @@ def _state(trial: Trial) -> str:
         return f"running on {trial.node}"
     if trial.state is TrialState.WAITING:
         return f"lost on {trial.node}, waits for a worker"
-    return trial.error or trial.ended_early or ("holds the limits" if trial.feasible else "breaks a limit")
+    held = trial.error or trial.ended_early or ("holds the limits" if trial.feasible else "breaks a limit")
+    return "; ".join(filter(None, (held, trial.measurement.unsettled if trial.measurement else "")))
 
 
 def _objective(trial: Trial) -> str:
@@ -73,14 +74,27 @@ def _objective(trial: Trial) -> str:
     return duration_text(trial.objective_s) + (f", {carried_text(carried)}" if carried else "")
 
 
-TRIALS: Columns[Trial] = {
-    "trial": lambda trial: str(trial.number),
-    "kind": lambda trial: trial.kind,
-    "objective": _objective,
-    "state": _state,
-    "node": lambda trial: trial.node or "-",
-    "knobs": lambda trial: labels_text({name: str(value) for name, value in trial.knobs.items()}),
-}
+def _drafts(trial: Trial) -> str:
+    accepted = None if trial.measurement is None else trial.measurement.acceptance
+    return "-" if accepted is None else share_text(accepted, 1)
+
+
+def trial_columns(also: Sequence[Objective] = ()) -> Columns[Trial]:
+    """also: further objectives, a column each."""
+
+    def words(one: Objective) -> Callable[[Trial], str]:
+        return lambda trial: value_text(one, trial.also_s.get(one.name))
+
+    return {
+        "trial": lambda trial: str(trial.number),
+        "kind": lambda trial: trial.kind,
+        "objective": _objective,
+        **{called(one): words(one) for one in also},
+        "drafts accepted": _drafts,
+        "state": _state,
+        "node": lambda trial: trial.node or "-",
+        "knobs": lambda trial: labels_text({name: str(value) for name, value in trial.knobs.items()}),
+    }
 
 
 def front_columns(spec: StudyCreate) -> Columns[FrontMember]:
@@ -121,7 +135,7 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
     tried = [] if as_json else client.trials(number)
     if tried:
         typer.echo("")
-        print_items(tried, TRIALS)
+        print_items(tried, trial_columns(study.spec.also))
     if front:
         typer.echo("\nWhat is left to choose among:")
         print_items(front, front_columns(study.spec))
@@ -131,7 +145,8 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
 @calls_service()
 def trials(client: Client, number: Number, as_json: Json = False) -> None:
     """What a study has tried, in order."""
-    show_list(client.trials(number), TRIALS, as_json=as_json, what="trial")
+    columns = trial_columns(() if as_json else client.study(number).spec.also)
+    show_list(client.trials(number), columns, as_json=as_json, what="trial")
 
 
 @app.command("start")

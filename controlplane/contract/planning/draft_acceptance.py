@@ -70,11 +70,17 @@ def compared(production: DraftCounts, runs: Sequence[tuple[int, int]]) -> DraftA
 
 
 def acceptance_text(found: DraftAcceptance) -> str:
-    """ "46.0 % ± 2.1 % of draft tokens in replays, 71.2 % ± 0.8 % in production"."""
+    """ "46.0 % ± 2.1 % of draft tokens in replays, 71.2 % ± 0.8 % in production", and the warning where they differ."""
     replayed, production = (
         f"{share_text(one.share, 1)} ± {share_text(SURE * one.error, 1)}" for one in (found.replayed, found.production)
     )
-    return f"{replayed} of draft tokens in replays, {production} in production"
+    told = f"{replayed} of draft tokens in replays, {production} in production"
+    if found.differs:
+        told += (
+            ": more apart than chance explains. The replayed text is not like the pool's, and what drafts gain may "
+            "differ there; replay prompts of the pool's own"
+        )
+    return told
 
 
 def _counts(drafted: float, accepted: float, variance: float) -> DraftCounts:

@@ -92,6 +92,17 @@ class Measurement(BaseModel):
     accepted: int | None = Field(default=None, description="those of them that were accepted")
 
     @property
+    def unsettled(self) -> str:
+        """Why its figures may be those of an engine that was only getting busy; empty where they are not."""
+        sent = self.lead_in + self.requests
+        if self.grew:
+            return f"more and more requests were under way up to the end of {sent}: it never settled"
+        if self.settled_after is not None and self.settled_after > self.lead_in:
+            counted = self.settled_after - self.lead_in
+            return f"settled after {self.settled_after} of {sent} requests, {counted} of them counted"
+        return ""
+
+    @property
     def acceptance(self) -> float | None:
         """The share of draft tokens that was accepted; None without any."""
         return None if not self.drafted or self.accepted is None else self.accepted / self.drafted

@@ -4,6 +4,7 @@ All are kept as seconds, less is better; what people read as so many a second is
 """
 
 import math
+import re
 
 from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, RATES
 from controlplane.contract.bodies.studies import (
@@ -11,6 +12,8 @@ from controlplane.contract.bodies.studies import (
     AlsoFound,
     FrontMember,
     Objective,
+    Study,
+    StudyVerdict,
 )
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.measurement import TOKENS_COSTED
@@ -22,6 +25,7 @@ CALLED = {
     MAX_LOAD: "the largest load",
     COST: "cost",
 }
+_SENTENCE_ENDS = re.compile(r"[.;](?:\s|$)")
 UNITS = {
     GOODPUT: "good requests/s",
     GOODPUT_TOKENS: "good tokens/s",
@@ -58,8 +62,7 @@ def front_text(objective: Objective, member: FrontMember) -> str:
 
 def change_text(objective: Objective, improvement: float) -> str:
     """ "ttft p95 falls by 12.0 %", "goodput rises by 4.2 %". `improvement`: 1 - new / old of its seconds."""
-    is_rate = objective.objective in RATES
-    change = more_a_second(improvement) if is_rate else -improvement
+    change = _change(objective, improvement)
     return f"{called(objective)} {'falls' if change < 0 else 'rises'} by {share_text(abs(change), 1)}"
 
 
@@ -71,6 +74,33 @@ def also_text(found: AlsoFound) -> str:
     if found.worse_at_most is None:
         return f"{told} (by how much it may be worse a single pair does not say)"
     return f"{told} (it may be worse by {share_text(found.worse_at_most, 1)})"
+
+
+def result_in_short(study: Study) -> str:
+    """A study's outcome: "ttft p95 falls by 12.0 % (8.1 % to 15.5 %)", "not better: e2e p95 rises by 0.4 % (-2.1 % to
+    2.9 %)"; without such figures the first sentence of what there is."""
+    result = study.result
+    if result is None:
+        return first_sentence(study.error or study.progress)
+    if result.improvement is None or not result.repeats:
+        return first_sentence(result.summary)
+    objective = study.spec.objectives[0]
+    told = change_text(objective, result.improvement)
+    if result.interval is not None:
+        falls = " falls by " in told
+        ends = sorted(_change(objective, one) * (-1 if falls else 1) for one in result.interval)
+        told += f" ({' to '.join(share_text(one, 1) for one in ends)})"
+    return told if result.verdict is StudyVerdict.BETTER else f"not better: {told}"
+
+
+def first_sentence(text: str) -> str:
+    """Up to where it ends, or goes on after a semicolon."""
+    return _SENTENCE_ENDS.split(text, maxsplit=1)[0]
+
+
+def _change(objective: Objective, improvement: float) -> float:
+    """Of what people read: below 0 where that falls."""
+    return more_a_second(improvement) if objective.objective in RATES else -improvement
 
 
 def more_a_second(less_time: float) -> float:

@@ -72,14 +72,14 @@ def _value(text: str) -> Any:
         return text
 
 
-with_study_fields = ContractOptions(
-    StudyCreate,
-    by_command=("pool", "objective", "objective_q", "constraints", "max_trials", "load"),
-    forms={
-        "also": Form("METRIC:QUANTILE", also_of, repeats=True),
-        "space": Form("KNOB=LOW..HIGH[:log]|KNOB=VALUE,...", space_of, repeats=True),
-        "suggested": Form("KNOB=VALUE,KNOB=VALUE", suggested_of, repeats=True),
-        "rollout": Form("FIELD=VALUE", _rollout_of, repeats=True),
-        "online": Form(f"{CAREFUL}|FIELD=VALUE", online_of, repeats=True),
-    },
-)
+BY_COMMAND = ("pool", "objective", "objective_q", "constraints", "max_trials", "load")
+FORMS = {
+    "also": Form("METRIC:QUANTILE", also_of, repeats=True),
+    "space": Form("KNOB=LOW..HIGH[:log]|KNOB=VALUE,...", space_of, repeats=True),
+    "suggested": Form("KNOB=VALUE,KNOB=VALUE", suggested_of, repeats=True),
+    "rollout": Form("FIELD=VALUE", _rollout_of, repeats=True),
+    "online": Form(f"{CAREFUL}|FIELD=VALUE", online_of, repeats=True),
+}
+with_study_fields = ContractOptions(StudyCreate, by_command=BY_COMMAND, forms=FORMS)
+with_fields_of_tune = ContractOptions(StudyCreate, by_command=(*BY_COMMAND, "evaluation"), forms=FORMS)
+"""There `--evaluation` is a worker's, too."""

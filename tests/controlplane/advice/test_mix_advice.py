@@ -1,5 +1,7 @@
 """Re-tune advice: told of what has drifted, with the form of the study to ask for; silent where traffic is alike."""
 
+import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -7,6 +9,7 @@ import pytest
 
 from controlplane.advice.mix_advice import mix_advice
 from controlplane.advice.pool_advice import advice_of
+from controlplane.contract.bodies.studies import KnobRange, Objective
 from controlplane.contract.planning.advice import MixPart, MixState
 from controlplane.contract.planning.traffic_mix import TrafficMix, mix_of
 from tests.controlplane.advice.advised_pool import LIMITS, THEN, TUNED, figures
@@ -50,6 +53,40 @@ def test_what_has_drifted_is_told_first_with_the_study_to_ask_for(now: TrafficMi
     assert read.study is not None, read.problems
     assert (read.study.pool, read.study.aim, read.study.constraints) == ("chat", TUNED.aim, LIMITS)
     assert read.study.trial_requests == 200 and says in read.study.reason and read.study.workload == ""
+
+
+def test_the_form_has_all_of_the_old_study_but_what_it_replayed() -> None:
+    space = {
+        "max_num_seqs": KnobRange(minimum=16, maximum=128, log=True),
+        "num_speculative_tokens": KnobRange(choices=[0, 4, [[4, 5], [16, 2]]]),
+        "quantization": KnobRange(choices=["none", "int8"]),
+        "block_size": KnobRange(choices=[16, 32]),
+        "watermark": KnobRange(minimum=0, maximum=0.5),
+    }
+    also = [Objective(objective="tpot", objective_q=0.5), Objective(objective="goodput")]
+    old = {"load": 1.5, "workload": "friday", "workload_s": 900, "space": space, "also": also}
+    then = replace(THEN, spec=TUNED.model_copy(update=old))
+    found = mix_advice(then, mix(input_length=lambda one: 2 * one.input_length))
+    read = wanted_study(dict(parse_qsl(urlsplit(found.study).query)))
+    assert read.study is not None, read.problems
+    assert (read.study.load, read.study.workload_s, read.study.workload) == (1.5, 900, "")
+    assert read.study.also == also
+    assert read.study.space.keys() == space.keys()
+    for name, one in space.items():
+        read_of = read.study.space[name]
+        assert (read_of.minimum, read_of.maximum, read_of.log) == (one.minimum, one.maximum, one.log)
+        assert _plain(read_of.choices) == one.choices
+
+
+def test_what_no_address_holds_is_left_out() -> None:
+    space = {"max_num_seqs": KnobRange(choices=list(range(1, 120))), "prefill_chunk_size": KnobRange(choices=[64, 128])}
+    then = replace(THEN, spec=TUNED.model_copy(update={"space": space}))
+    said = dict(parse_qsl(urlsplit(mix_advice(then, mix(hash_ids=lambda one: [])).study).query))
+    assert "max_num_seqs" not in said and said["prefill_chunk_size"] == "64, 128"
+
+
+def _plain(choices: list[Any] | None) -> list[Any] | None:
+    return None if choices is None else json.loads(json.dumps(choices))
 
 
 def test_of_too_few_requests_nothing_is_told() -> None:

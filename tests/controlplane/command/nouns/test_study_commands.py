@@ -1,11 +1,13 @@
 """`tailwright studies`: asked for, listed, claimed by a worker, followed to the end."""
 
+import threading
 from pathlib import Path
 
-from controlplane.command.nouns.study_commands import TRIALS
+from controlplane.command.nouns.study_commands import trial_columns
 from controlplane.contract.bodies.studies import Trial
 from controlplane.contract.planning.online_mode import OnlineStep, StepOutcome
 from tests.controlplane.command.nouns.plane import Plane
+from tests.processes import wait_for
 
 
 def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> None:
@@ -76,15 +78,35 @@ def test_what_a_step_moved_is_told_with_its_rollout() -> None:
     step = OnlineStep(knob="max_num_seqs", before=4, value=8, rollout_id=3)
     about = {"id": 1, "study_id": 1, "number": 1, "kind": "step", "knobs": {}, "state": "running"}
     trial = Trial.model_validate({**about, "step": step.model_dump()})
-    assert TRIALS["state"](trial) == "max_num_seqs from 4 to 8: under way, rollout 3"
+    state = trial_columns()["state"]
+    assert state(trial) == "max_num_seqs from 4 to 8: under way, rollout 3"
     refused = step.model_copy(update={"rollout_id": None, "outcome": StepOutcome.INCONCLUSIVE})
-    assert TRIALS["state"](trial.model_copy(update={"step": refused})) == "max_num_seqs from 4 to 8: inconclusive"
+    assert (
+        trial_columns()["state"](trial.model_copy(update={"step": refused})) == "max_num_seqs from 4 to 8: inconclusive"
+    )
 
 
 def test_a_worker_with_a_wrong_evaluation_does_not_start(plane: Plane) -> None:
     assert "evaluation: wants NAME=COMMAND" in plane.run("tune", "--evaluation", "mmlu", status=2).stderr
     wrong = plane.run("tune", "--evaluation", "mmlu=no-such-program-here", status=2).stderr
     assert "'no-such-program-here' is no program that can be run here" in wrong
+
+
+def test_tune_asks_for_the_same_studies(plane: Plane) -> None:
+    also = ("--also", "tpot:0.5", "--workload", "profile:chat@4", "--space", "max_num_seqs=8..64:log")
+    own = ("--evaluation", "mmlu", "--objective", "ttft:0.95", "--trials", 5)
+    # It follows the study to its end, which is no result.
+    asked = threading.Thread(target=plane.run, args=("tune", "--pool", "chat", *also, *own), kwargs={"status": 1})
+    asked.start()
+    (study,) = wait_for("the study", lambda: plane.get("studies", state="queued")["items"])
+    plane.post(f"studies/{study['id']}/cancel", {})
+    asked.join(60)
+    assert not asked.is_alive()
+    started = plane.json("studies", "start", "--pool", "chat", "--no-wait", *also, *own)
+    plane.run("studies", "cancel", started["id"])
+    assert study["spec"] == started["spec"] and study["spec"]["workload"] == "profile:chat@4"
+    assert "--also: is of a study" in plane.run("tune", "--also", "goodput", status=2).stderr
+    assert "wants the one name" in plane.run("tune", "--pool", "chat", "--evaluation", "mmlu=x", status=2).stderr
 
 
 def test_a_study_with_a_key_is_asked_for_once(plane: Plane) -> None:
