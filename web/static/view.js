@@ -45,8 +45,7 @@ async function showFrame(brought) {
     const [now, next] = [document.querySelector(selector), brought.querySelector(selector)];
     if (now && next) await window.htmx.swap({ text: next.innerHTML, target: now, swap: "innerMorph", sourceElement: now });
   }
-  const bar = document.querySelector("form.bar");
-  if (bar) asSaid(bar);
+  asSaid(document.querySelector("form.bar"));
 }
 
 async function showAll(brought) {
@@ -96,7 +95,8 @@ async function view({ destination, signal }) {
   }
 }
 
-if (window.navigation && stream()) {
+// Pages without a bar are about one thing, and what is typed into their forms is not to be lost in between.
+if (window.navigation && stream() && document.querySelector("form.bar")) {
   window.navigation.addEventListener("navigate", (event) => {
     if (comes(event)) event.intercept({ handler: () => view(event), focusReset: "manual" });
   });
