@@ -20,8 +20,9 @@ from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import fleet_reading, wire
 from controlplane.fleet.opamp.hub import EVENTS_A_MINUTE
+from controlplane.fleet.opamp.offers import offers
 from controlplane.fleet.opamp.quiet_beats import Heard, QuietBeats, heard_of
-from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer, offers
+from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer
 from controlplane.rollouts.controller import RolloutController, _Judged, _Snapshot
 from controlplane.rollouts.judging.arms import window_ceiling, window_floor
 from controlplane.rollouts.judging.judge import Judge

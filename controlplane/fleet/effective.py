@@ -22,6 +22,9 @@ from controlplane.contract.reports.node_memory import NodeMemory
 logger = logging.getLogger(__name__)
 
 MOST_PROBLEMS = 8
+MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 8192
+"""Configurations that are not read twice, and the characters of the longest: agents that are told the same report the
+same, and a node's stands as it was reported until it reports another."""
 _NUMERIC = frozenset(knob.name for knob in KNOBS.values() if not knob.choices)
 _KEYS: Mapping[str, frozenset[str]] = {
     "knobs": frozenset(KNOBS),
@@ -44,7 +47,20 @@ _FORMAT = TypeAdapter[Any](get_args(EffectiveConfig.model_fields["formats"].anno
 
 
 def read(body: bytes) -> tuple[EffectiveConfig | None, list[str]]:
-    """The good parts of a reported one, and what was wrong with the others. None: without revision or knobs."""
+    """The good parts of a reported one, to be read only, and what was wrong with the others. None: without revision or
+    knobs."""
+    found = _known(body) if len(body) <= LONGEST_REMEMBERED else None
+    return (found, []) if found is not None else _anew(body)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _known(body: bytes) -> EffectiveConfig | None:
+    """None where anything is wrong."""
+    found, problems = _anew(body)
+    return None if problems else found
+
+
+def _anew(body: bytes) -> tuple[EffectiveConfig | None, list[str]]:
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
@@ -107,15 +123,36 @@ def stored(node: str, said: Mapping[str, Any] | None) -> EffectiveConfig | None:
     """What the database holds of a node; what an older version has let in is left out, and logged once."""
     if said is None:
         return None
+    found = _good(said)
+    if found is not None:
+        return found
+    salvaged, problems = salvage(dict(said))
+    _say_once(node, "; ".join(problems))
+    return salvaged
+
+
+def stored_text(node: str, text: str | None) -> EffectiveConfig | None:
+    """As `stored`, of the JSON as the database keeps it; to be read only."""
+    if text is None:
+        return None
+    found = _good_text(text) if len(text) <= LONGEST_REMEMBERED else None
+    return found if found is not None else stored(node, json.loads(text))
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _good_text(text: str) -> EffectiveConfig | None:
+    return _good(json.loads(text))
+
+
+def _good(said: Mapping[str, Any]) -> EffectiveConfig | None:
+    """None where not every part is good."""
     try:
         found = EffectiveConfig.model_validate(said)
         if all(found.knobs[name] == _reported(name, found.knobs[name], found.declared) for name in found.knobs):
             return found
     except (ValidationError, BadRequest):
-        pass  # Now part by part.
-    salvaged, problems = salvage(dict(said))
-    _say_once(node, "; ".join(problems))
-    return salvaged
+        pass
+    return None
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ itself is left alone; a knob that an engine does not report is never called drif
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from controlplane.contract.bodies.configs import Revision
@@ -60,6 +61,15 @@ class Wish:
         """Differs whenever the wish does."""
         return Mark(self.revision.number, self.cache_reset, None if self.promoted is None else self.promoted.number)
 
+    @cached_property
+    def hash(self) -> str:
+        """The OpAMP config_hash as text: "NUMBER:SHA256", ":RESETS" where the cache was to be emptied, ":over-NUMBER"
+        where it is on a lease over the promoted revision: once that is over by promotion, the agent has to hear of it.
+        """
+        resets = f":{self.cache_reset}" if self.cache_reset else ""
+        over = f":over-{self.promoted.number}" if self.promoted else ""
+        return f"{self.revision.number}:{self.revision.hash}{resets}{over}"
+
 
 class Mark(NamedTuple):
     """A wish by its numbers: the revision, the cache's emptyings, and the promoted revision behind a lease."""
@@ -85,14 +95,6 @@ def mark(role: NodeRole, override: int | None, pool_revision: int | None, cache_
 def wanted_revision(override: int | None, pool_revision: int | None) -> int | None:
     """The number of the revision a node should run; None leaves the node as it is."""
     return override if override is not None else pool_revision
-
-
-def remote_hash(wish: Wish) -> str:
-    """The OpAMP config_hash as text: "NUMBER:SHA256", ":RESETS" where the cache was to be emptied, ":over-NUMBER" where
-    it is on a lease over the promoted revision: once that is over by promotion, the agent has to hear of it."""
-    revision = wish.revision
-    resets = f":{wish.cache_reset}" if wish.cache_reset else ""
-    return f"{revision.number}:{revision.hash}{resets}" + (f":over-{wish.promoted.number}" if wish.promoted else "")
 
 
 def remote_body(wish: Wish, lease_s: float) -> bytes:
@@ -134,7 +136,7 @@ def must_offer(wish: Wish | None, acknowledged: Acknowledged, effective: Effecti
     it was never given any, its pool's first revision was adopted from it) is given the number, so that its telemetry
     carries the revision's label; equal knobs change nothing else in the engine.
     """
-    if wish is None or acknowledged.hash == remote_hash(wish):
+    if wish is None or acknowledged.hash == wish.hash:
         return False
     if acknowledged.hash or effective is None or wish.cache_reset:
         return True

@@ -1,28 +1,26 @@
 """Since when nodes run something else than they should, brought up to date where what they should run has changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select, update
 
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole
 from controlplane.fleet import machine
 from controlplane.fleet.running import RUNS, running
 from controlplane.fleet.tables import NodeRow
-from controlplane.fleet.view import effective_of
 from controlplane.fleet.wishes import Wishes
 
 MOST_NAMED = 5_000
 """Names in one statement: databases take some ten thousands."""
 
 
-def refresh(rows: Iterable[NodeRow], now: datetime, wishes: Wishes) -> None:
-    """Set or clear `drift_since` of these rows by what the nodes should run and what they last said they run."""
-    for row in rows:
-        wish = wishes.of(row)
-        drifts = wish is not None and machine.drifts(wish.revision, effective_of(row))
-        row.drift_since = (row.drift_since or now) if drifts else None
+def refresh(row: NodeRow, wish: machine.Wish | None, runs: EffectiveConfig | None, now: datetime) -> None:
+    """Set or clear a row's `drift_since` by what its node should run and what it last said it runs."""
+    drifts = wish is not None and machine.drifts(wish.revision, runs)
+    if drifts != (row.drift_since is not None):
+        row.drift_since = now if drifts else None
 
 
 def refresh_those(session: Session, those: ColumnElement[bool], now: datetime) -> None:

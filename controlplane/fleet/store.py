@@ -14,17 +14,18 @@ from controlplane import ledger
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
 from controlplane.contract.changes.label_selector import Selector
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.contract.reports.declared_knobs import DeclaredBySome, by_some
 from controlplane.fleet import machine, node_drift, revisions
 from controlplane.fleet.declared_by_nodes import declared_by_nodes
 from controlplane.fleet.node_drift import MOST_NAMED
+from controlplane.fleet.node_views import columns, node_views
 from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.selected_nodes import conditions
 from controlplane.fleet.tables import NodeRow, PoolRow
-from controlplane.fleet.view import effective_of, node_view
+from controlplane.fleet.view import node_view
 from controlplane.fleet.wishes import Wishes
 
 HTTP_SILENCE_S = 30.0
@@ -50,21 +51,19 @@ def nodes(
     limit: int | None = None,
 ) -> list[NodeView]:
     """Nodes by name, rising; `after` and `limit` page through them. `named`: what the name holds, in any case."""
-    query = select(NodeRow).order_by(col(NodeRow.node))
+    query = columns().order_by(col(NodeRow.node))
     if pool is not None:
-        query = query.where(NodeRow.pool == pool)
+        query = query.where(col(NodeRow.pool) == pool)
     if role is not None:
-        query = query.where(NodeRow.role == NodeRole(role).value)
+        query = query.where(col(NodeRow.role) == NodeRole(role).value)
     if named:
         query = query.where(col(NodeRow.node).icontains(named, autoescape=True))
     query = query.where(*conditions(selector))
     if after is not None:
-        query = query.where(NodeRow.node > after)
+        query = query.where(col(NodeRow.node) > after)
     if limit is not None:
         query = query.limit(limit)
-    rows = session.exec(query).all()
-    wishes = Wishes(session)
-    return [node_view(row, wishes.of(row)) for row in rows]
+    return node_views(session, query)
 
 
 def any_node(session: Session, *, read: bool = False) -> bool:
@@ -182,20 +181,19 @@ def _trial_row(session: Session, name: str) -> NodeRow:
     return row
 
 
-def adopt(session: Session, row: NodeRow, now: datetime, wishes: Wishes) -> None:
+def adopt(session: Session, row: NodeRow, runs: EffectiveConfig | None, now: datetime, wishes: Wishes) -> None:
     """Make what this serving node runs its pool's first revision, when the pool has none yet."""
     if wishes.production(row.pool) is not None:
         return
-    effective = effective_of(row)
-    if effective is None or not machine.adoptable(NodeRole(row.role), None, effective):
+    if runs is None or not machine.adoptable(NodeRole(row.role), None, runs):
         return
     wishes.pool_changed(row.pool)
     # Only now the lock: two first nodes of a pool may report at the same time, and one of them is adopted.
     pool = session.get_one(PoolRow, row.pool, with_for_update=True, populate_existing=True)
     if pool.revision is not None:
         return
-    wanted = RevisionCreate(knobs=machine.known(effective), note=f"adopted from node {row.node}")
-    made = create_revision(session, wanted, ledger.SERVICE, now, by_some([effective.declared]))
+    wanted = RevisionCreate(knobs=machine.known(runs), note=f"adopted from node {row.node}")
+    made = create_revision(session, wanted, ledger.SERVICE, now, by_some([runs.declared]))
     pool.revision = made.number
     session.add(pool)
     session.flush()

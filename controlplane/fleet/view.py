@@ -7,7 +7,8 @@ from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, No
 from controlplane.fleet import effective, machine
 from controlplane.fleet.tables import NodeRow, RevisionRow
 
-_AS_IN_THE_ROW = tuple(name for name in NodeView.model_fields if name in NodeRow.model_fields)
+AS_IN_THE_ROW = tuple(name for name in NodeView.model_fields if name in NodeRow.model_fields and name != "effective")
+"""What of a node is shown as its row has it, or has another meaning there (`view_from`)."""
 
 
 def effective_of(row: NodeRow) -> EffectiveConfig | None:
@@ -23,18 +24,28 @@ def revision_view(row: RevisionRow) -> Revision:
 
 
 def node_view(row: NodeRow, wish: machine.Wish | None) -> NodeView:
-    """The row as the API shows it; `config_status` and `config_error` speak of the desired revision."""
-    runs, acknowledged = effective_of(row), acknowledged_of(row)
+    """The row as the API shows it."""
+    shown = {name: getattr(row, name) for name in AS_IN_THE_ROW}
+    return view_from(shown, row.cache_reset, acknowledged_of(row), effective_of(row), wish)
+
+
+def view_from(
+    shown: dict[str, Any],
+    cache_reset: int,
+    acknowledged: machine.Acknowledged,
+    runs: EffectiveConfig | None,
+    wish: machine.Wish | None,
+) -> NodeView:
+    """shown: `AS_IN_THE_ROW` by name. `config_status` and `config_error` speak of the desired revision."""
     desired = None if wish is None else wish.revision
     offering = machine.must_offer(wish, acknowledged, runs)
     status, error = machine.shown_status(desired, acknowledged, offering)
-    shown: dict[str, Any] = {name: getattr(row, name) for name in _AS_IN_THE_ROW}
     shown |= {
         "desired_revision": None if desired is None else desired.number,
-        "desired_cache_reset": row.cache_reset,
+        "desired_cache_reset": cache_reset,
         "effective": runs,
         "config_status": status,
         "config_error": error,
-        "drift": row.drift_since is not None,
+        "drift": shown["drift_since"] is not None,
     }
     return NodeView.model_validate(shown)

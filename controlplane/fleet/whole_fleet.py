@@ -14,7 +14,6 @@ from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, NodeRole, state_of
 from controlplane.contract.knobs import canonical_json
-from controlplane.fleet import machine
 from controlplane.fleet.running import MOST_READ, RUNS, running
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.wishes import Wishes
@@ -33,7 +32,6 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
     if pool is not None:
         query = query.where(of.pool == pool)
     wishes = Wishes(session)
-    hashes: dict[machine.Mark, str] = {}
     columns: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields if name != "label_sets"}
     label_sets: dict[str, int] = {}
     for row in session.exec(query):
@@ -41,12 +39,11 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
         unaccounted, last_seen, *runs_texts, labels = row[len(named) + len(told) :]
         mark = wishes.mark(NodeRole(role), of_pool, override, cache_reset)
-        if mark is not None and mark not in hashes:
-            hashes[mark] = machine.remote_hash(wishes.of_mark(mark))
+        wanted = "" if mark is None else wishes.of_mark(mark).hash
         revision, config_hash = runs(*runs_texts)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
-            status == ConfigStatus.FAILED.value and acknowledged == (hashes[mark] if mark else ""),
+            status == ConfigStatus.FAILED.value and acknowledged == wanted,
             *(revision, mark.revision if mark else None, config_hash, drift_since, unaccounted, last_seen),
             label_sets.setdefault(labels, len(label_sets)),
         )

@@ -16,18 +16,25 @@ class Wishes:
         self._session = session
         self._pools: dict[str, int | None] = {}
         self._revisions: dict[int, Revision] = {}
+        self._marked: dict[machine.Mark, machine.Wish] = {}  # Most nodes of a pool want the same.
 
     def of(self, row: NodeRow) -> machine.Wish | None:
         """None: it should run what it likes."""
-        mark = self.mark(NodeRole(row.role), row.pool, row.override_revision, row.cache_reset)
+        return self.wanted(NodeRole(row.role), row.pool, row.override_revision, row.cache_reset)
+
+    def wanted(self, role: NodeRole, pool: str, override: int | None, cache_reset: int) -> machine.Wish | None:
+        """As `of`."""
+        mark = self.mark(role, pool, override, cache_reset)
         return None if mark is None else self.of_mark(mark)
 
     def mark(self, role: NodeRole, pool: str, override: int | None, cache_reset: int) -> machine.Mark | None:
         return machine.mark(role, override, self.production(pool), cache_reset)
 
     def of_mark(self, mark: machine.Mark) -> machine.Wish:
-        promoted = None if mark.promoted is None else self._revision(mark.promoted)
-        return machine.Wish(self._revision(mark.revision), mark.cache_reset, promoted)
+        if mark not in self._marked:
+            promoted = None if mark.promoted is None else self._revision(mark.promoted)
+            self._marked[mark] = machine.Wish(self._revision(mark.revision), mark.cache_reset, promoted)
+        return self._marked[mark]
 
     def production(self, pool: str) -> int | None:
         """The revision in production in this pool; None when none is known yet, or when there is no such pool."""

@@ -36,8 +36,9 @@ from controlplane.fleet.opamp import fleet_reading, throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.fleet_reading import NOWHERE, FleetReading
 from controlplane.fleet.opamp.left_out import LeftOut
+from controlplane.fleet.opamp.offers import offers
 from controlplane.fleet.opamp.quiet_beats import WHOLE_S, Heard, QuietBeats
-from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers, offers
+from controlplane.fleet.opamp.session import Answer, Asked, Terms, answers
 from controlplane.fleet.opamp.turnstile import Place, Turnstile
 from controlplane.fleet.opamp.wire import AgentReport, Reply
 from controlplane.serving.joint_work import JointWork

@@ -7,6 +7,7 @@ Guarantee: at no moment is the node without a token that it holds and that count
 """
 
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
@@ -19,6 +20,17 @@ from controlplane.fleet.tables import NodeRow
 
 OFFERED_AGAIN_S = 3600.0
 ROTATED = "token.rotated"
+
+
+class TokenState(NamedTuple):
+    """What of a token says whether anything is to be done: the token that it replaces, and since when there is it."""
+
+    replaces: int | None
+    created_at: datetime
+
+    def is_stale(self, days: float, now: datetime) -> bool:
+        """Whether it is as old as that."""
+        return now - self.created_at >= timedelta(days=days)
 
 
 def settle(session: Session, principal: Principal, now: datetime) -> None:

@@ -7,17 +7,17 @@ counts as a claim while that one is there.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
-from sqlmodel import Session, col, select
+from sqlalchemy.orm.attributes import set_attribute
+from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
-from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.metrics import POOL
@@ -29,10 +29,10 @@ from controlplane.fleet.enrolling import claims
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import rotation
 from controlplane.fleet.opamp.known_uids import KnownUids
+from controlplane.fleet.opamp.read_ahead import ReadAhead
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.view import acknowledged_of, effective_of
-from controlplane.fleet.wishes import Wishes
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Asked:
 def answer(database: Database, asked: Asked, terms: Terms) -> Answer:
     """Take one report in and answer it."""
     with database.session() as session:
-        return _answer(session, asked, terms, Wishes(session), KnownUids(session, [asked.report.instance_uid]))
+        return _answer(session, asked, terms, ReadAhead(session, [asked]))
 
 
 def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[Answer | Exception]:
@@ -93,10 +93,8 @@ def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[An
     if len(asked) > 1:
         try:
             with database.session() as session:
-                _kept = _read_ahead(session, asked)
-                wishes = Wishes(session)
-                uids = KnownUids(session, {one.report.instance_uid for one in asked})
-                return [_answer(session, one, terms, wishes, uids) for one in asked]
+                ahead = ReadAhead(session, asked)
+                return [_answer(session, one, terms, ahead) for one in asked]
         except DBAPIError as error:
             if not isinstance(error, DataError | IntegrityError):
                 return [error] * len(asked)  # The database is not there: one wait for it is enough.
@@ -112,30 +110,8 @@ def _alone(database: Database, asked: Asked, terms: Terms) -> Answer | Exception
         return error
 
 
-def _read_ahead(session: Session, asked: Sequence[Asked]) -> list[Any]:
-    """The rows that these reports are of, in a few statements; the session has them for as long as they are held.
-
-    Nodes are locked by rising name, as all who change several of them do: nobody waits for another in a circle.
-    """
-    nodes = {one.report.description.node if one.report.description else one.principal.node for one in asked} - {None}
-    tokens = {one.principal.token_id for one in asked} - {None}
-    rows = select(NodeRow).where(col(NodeRow.node).in_(nodes)).order_by(col(NodeRow.node)).with_for_update()
-    return [*session.exec(rows), *session.exec(select(TokenRow).where(col(TokenRow.id).in_(tokens)))]
-
-
-def offers(database: Database, nodes: Sequence[str], terms: Terms) -> list[Answer | None]:
-    """What has to be pushed to each of these connected nodes by itself; None where the node is gone."""
-    with database.read_session() as session:
-        rows = {row.node: row for row in session.exec(select(NodeRow).where(col(NodeRow.node).in_(nodes)))}
-        wishes = Wishes(session)
-        return [_offer(rows.get(node), wishes, terms) for node in nodes]
-
-
-def _offer(row: NodeRow | None, wishes: Wishes, terms: Terms) -> Answer | None:
-    return None if row is None or row.instance_uid is None else _reply(row, wishes, terms)
-
-
-def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes, uids: KnownUids) -> Answer:
+def _answer(session: Session, asked: Asked, terms: Terms, ahead: ReadAhead) -> Answer:
+    wishes, uids = ahead.wishes, ahead.uids
     principal, report, now, came = asked.principal, asked.report, asked.now, asked.came
     reply = Reply(report.instance_uid)
     if report.description is not None:
@@ -143,37 +119,43 @@ def _answer(session: Session, asked: Asked, terms: Terms, wishes: Wishes, uids: 
         if problem is not None:
             return Answer(reply.with_error(problem))
     node = report.description.node if report.description is not None else principal.node
-    held = None if node is None else session.get(NodeRow, node)
+    held = ahead.node(node)
     if held is not None and held.connected and machine.began_earlier(report.instance_uid, held.instance_uid):
         claims.claim(session, held, _rival(came), now)
         return Answer(_refusal(report, held.node), rival_of=held.node)
-    row = _row(session, principal, report, now)
+    row = _row(session, principal, report, held, now)
     if row is None:
         return Answer(Reply(report.instance_uid, report_full_state=True))
-    rotation.settle(session, principal, now)
+    token = ahead.token(principal.token_id)
+    if token is not None and token.replaces is not None:
+        rotation.settle(session, principal, now)
     known_num = came.sequence_num if row.connection == came.connection else None
     last_num = row.sequence_num if known_num is None else known_num
     complete = report.description is not None or machine.in_sequence(
         row.instance_uid, last_num, report.instance_uid, report.sequence_num
     )
     _take_in(session, row, report, now, terms, came)
+    runs = report.effective or effective_of(row)
     uids.note(row)
     problems = [*report.problems, *_moves(principal, row, report.description)]
     try:
-        fleet.adopt(session, row, now, wishes)
+        fleet.adopt(session, row, runs, now, wishes)
     except BadRequest as error:
         problems.append(f"effective_config.{error.message}")
-    node_drift.refresh([row], now, wishes)
-    answered = _reply(row, wishes, terms)
-    due = report.takes_connection_settings and not report.disconnecting
-    reply = replace(
-        answered.reply,
+    wish = wishes.of(row)
+    node_drift.refresh(row, wish, runs, now)
+    stale = token is not None and token.is_stale(terms.token_days, now)
+    due = stale and report.takes_connection_settings and not report.disconnecting
+    reply = Reply(
+        report.instance_uid,
+        offer=wish if machine.must_offer(wish, acknowledged_of(row), runs) else None,
+        lease_s=terms.lease_s,
         token=rotation.offered(session, principal, row, terms.token_days, now) if due else None,
         new_instance_uid=_another_uid(uids, row, report, now),
         report_full_state=not complete,
         error="; ".join(problems) or None,
     )
-    return Answer(reply, answered.node, answered.desired)
+    return Answer(reply, row.node, None if wish is None else wish.mark)
 
 
 def _another_uid(uids: KnownUids, row: NodeRow, report: AgentReport, now: datetime) -> bytes | None:
@@ -215,11 +197,12 @@ def _moves(principal: Principal, row: NodeRow, said: Description | None) -> list
     ]
 
 
-def _row(session: Session, principal: Principal, report: AgentReport, now: datetime) -> NodeRow | None:
-    """The node the report is of; None when only a full report can tell."""
+def _row(
+    session: Session, principal: Principal, report: AgentReport, row: NodeRow | None, now: datetime
+) -> NodeRow | None:
+    """The node the report is of; None when only a full report can tell. row: as far as the report says whose it is."""
     said = report.description
     if said is not None:
-        row = session.get(NodeRow, said.node)
         if row is not None and principal.node is not None:
             row.backend = said.backend or row.backend
             return row
@@ -232,7 +215,7 @@ def _row(session: Session, principal: Principal, report: AgentReport, now: datet
             now=now,
         )
     if principal.node is not None:
-        return session.get(NodeRow, principal.node)
+        return row
     return session.exec(select(NodeRow).where(NodeRow.instance_uid == report.instance_uid)).first()
 
 
@@ -242,25 +225,48 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
             # A process that had given way to another speaks again: both run.
             claims.claim(session, row, _rival(came), now)
         row.replaced_uid = row.instance_uid
-    row.instance_uid, row.sequence_num = report.instance_uid, report.sequence_num
-    row.last_seen = now
-    row.connected, row.gone = not report.disconnecting, report.disconnecting
-    row.connection = came.connection if row.connected else None
+    known = _known(report, now, came)
     if report.description is not None:
-        row.agent_version = report.description.version
-        row.model = report.description.model or row.model
-        row.engine_url = report.description.engine_url
-        row.labels = dict(report.description.labels)
         _engine(session, row, report.description.engine, now, terms)
+        known |= _described(row, report.description)
     if report.health is not None:
-        row.healthy, row.health_detail = report.health.healthy, report.health.detail
+        known |= {"healthy": report.health.healthy, "health_detail": report.health.detail}
         if report.health.unaccounted_share is not None:
-            row.unaccounted_share = report.health.unaccounted_share
+            known["unaccounted_share"] = report.health.unaccounted_share
     if report.effective is not None:
-        row.effective = report.effective.model_dump(mode="json")
+        row.effective = report.effective.model_dump(mode="json")  # As JSON true is not 1, which `_set` does not see.
+    _set(row, known)
     if report.config is not None:
         _acknowledge(session, row, report.config, now, terms)
-    session.add(row)
+
+
+def _known(report: AgentReport, now: datetime, came: Came) -> dict[str, Any]:
+    """What every report says of its node's row."""
+    there = not report.disconnecting
+    return {
+        "instance_uid": report.instance_uid,
+        "sequence_num": report.sequence_num,
+        "last_seen": now,
+        "connected": there,
+        "gone": not there,
+        "connection": came.connection if there else None,
+    }
+
+
+def _described(row: NodeRow, said: Description) -> dict[str, Any]:
+    return {
+        "agent_version": said.version,
+        "model": said.model or row.model,
+        "engine_url": said.engine_url,
+        "labels": dict(said.labels),
+    }
+
+
+def _set(row: NodeRow, values: Mapping[str, Any]) -> None:
+    """These of its columns: most are as they were, and setting one costs ten times what looking does."""
+    for name, value in values.items():
+        if getattr(row, name) != value:
+            set_attribute(row, name, value)
 
 
 def _engine(session: Session, row: NodeRow, said: machine.Engine, now: datetime, terms: Terms) -> None:
@@ -281,7 +287,7 @@ def _engine(session: Session, row: NodeRow, said: machine.Engine, now: datetime,
 
 def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime, terms: Terms) -> None:
     before = acknowledged_of(row)
-    row.config_hash, row.config_status, row.config_error = said.hash, said.status.value, said.error
+    _set(row, {"config_hash": said.hash, "config_status": said.status.value, "config_error": said.error})
     same = said.status is before.status and machine.revision_part(said.hash) == machine.revision_part(before.hash)
     news = not same or said.error != before.error
     if not news or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
@@ -320,11 +326,3 @@ def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[st
         "differing": {name: [before[name], wanted[name]] for name in differing},
         "error": error,
     }
-
-
-def _reply(row: NodeRow, wishes: Wishes, terms: Terms) -> Answer:
-    assert row.instance_uid is not None
-    wish = wishes.of(row)
-    due = machine.must_offer(wish, acknowledged_of(row), effective_of(row))
-    reply = Reply(row.instance_uid, offer=wish if due else None, lease_s=terms.lease_s)
-    return Answer(reply, row.node, None if wish is None else wish.mark)

@@ -294,7 +294,7 @@ def encode(reply: Reply) -> opamp_pb2.ServerToAgent:
         entry = message.remote_config.config.config_map[ENGINE_CONFIG]
         entry.body = machine.remote_body(reply.offer, reply.lease_s)
         entry.content_type = "application/json"
-        message.remote_config.config_hash = machine.remote_hash(reply.offer).encode()
+        message.remote_config.config_hash = reply.offer.hash.encode()
     if reply.new_instance_uid is not None:
         message.agent_identification.new_instance_uid = reply.new_instance_uid
     if reply.token is not None or reply.heartbeat_s is not None:

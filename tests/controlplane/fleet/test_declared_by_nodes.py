@@ -12,6 +12,7 @@ from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.declared_by_nodes import declared_by_nodes, declared_for
+from controlplane.fleet.view import effective_of
 from controlplane.fleet.wishes import Wishes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -77,7 +78,8 @@ def test_a_revision_that_names_none_wants_the_start(database: Database) -> None:
 def test_what_is_not_as_at_the_start_is_adopted(database: Database, runs: int, adopted: int | None) -> None:
     with database.session() as session:
         declaring(session, "a", runs=runs)
-        fleet.adopt(session, fleet.row_of(session, "a"), NOW, Wishes(session))
+        row = fleet.row_of(session, "a")
+        fleet.adopt(session, row, effective_of(row), NOW, Wishes(session))
         number = fleet.pool_revision(session, "p")
         assert number is not None
         assert fleet.revision(session, number).knobs.knobs().get("block_size") == adopted

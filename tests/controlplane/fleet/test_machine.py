@@ -66,7 +66,7 @@ def test_nothing_desired_is_no_drift_and_sends_nothing(effective: EffectiveConfi
 def test_what_is_acknowledged_is_not_sent_again(
     desired: Revision, status: ConfigStatus, effective: EffectiveConfig | None
 ) -> None:
-    said = Acknowledged(machine.remote_hash(Wish(desired)), status, "why")
+    said = Acknowledged(Wish(desired).hash, status, "why")
     assert not machine.must_offer(Wish(desired), said, effective)
     assert machine.shown_status(desired, said, offering=False) == (status, "why")
 
@@ -75,9 +75,9 @@ def test_what_is_acknowledged_is_not_sent_again(
 def test_whatever_else_was_acknowledged_the_desired_one_is_sent(
     desired: Revision, before: Revision, effective: EffectiveConfig
 ) -> None:
-    said = Acknowledged(machine.remote_hash(Wish(before)), ConfigStatus.FAILED, "why")
+    said = Acknowledged(Wish(before).hash, ConfigStatus.FAILED, "why")
     offering = machine.must_offer(Wish(desired), said, effective)
-    assert offering == (machine.remote_hash(Wish(before)) != machine.remote_hash(Wish(desired)))
+    assert offering == (Wish(before).hash != Wish(desired).hash)
     # The status of a revision before it is never shown as that of the desired one.
     if offering:
         assert machine.shown_status(desired, said, offering) == (ConfigStatus.APPLYING, "")
@@ -99,10 +99,10 @@ def test_an_emptying_of_the_cache_is_a_wish_of_its_own(number: int, config: Engi
     before, wish = Wish(desired, resets - 1), Wish(desired, resets)
     runs = EffectiveConfig(revision=number, knobs=config.knobs())
     assert machine.must_offer(wish, Acknowledged(), runs)
-    assert machine.must_offer(wish, Acknowledged(machine.remote_hash(before), ConfigStatus.APPLIED), runs)
-    assert not machine.must_offer(wish, Acknowledged(machine.remote_hash(wish), ConfigStatus.APPLIED), runs)
+    assert machine.must_offer(wish, Acknowledged(before.hash, ConfigStatus.APPLIED), runs)
+    assert not machine.must_offer(wish, Acknowledged(wish.hash, ConfigStatus.APPLIED), runs)
     assert before.mark != wish.mark
-    assert machine.revision_part(machine.remote_hash(wish)) == machine.remote_hash(Wish(desired))
+    assert machine.revision_part(wish.hash) == Wish(desired).hash
 
 
 @given(CONFIGS)
@@ -153,7 +153,7 @@ def test_a_leased_revision_says_for_how_long_and_what_comes_after_and_else_the_s
     lease = said.pop("lease")
     assert said == json.loads(machine.remote_body(plain, 60.0)), "what agents that know no leases read"
     assert lease == {"duration_s": 60.0, "promoted": json.loads(machine.remote_body(Wish(promoted), 60.0))}
-    assert machine.revision_part(machine.remote_hash(leased)) == machine.remote_hash(Wish(trial))
+    assert machine.revision_part(leased.hash) == Wish(trial).hash
 
 
 @given(REVISIONS, REVISIONS, st.sampled_from(ConfigStatus))
@@ -161,7 +161,7 @@ def test_a_promotion_is_offered_to_the_nodes_that_run_it_on_a_lease(
     trial: Revision, promoted: Revision, status: ConfigStatus
 ) -> None:
     leased, plain = Wish(trial, promoted=promoted), Wish(trial)
-    said = Acknowledged(machine.remote_hash(leased), status, "")
+    said = Acknowledged(leased.hash, status, "")
     runs = EffectiveConfig(revision=trial.number, knobs=trial.knobs.knobs())
     assert leased.mark != plain.mark
     assert machine.must_offer(plain, said, runs) and not machine.must_offer(leased, said, runs)

@@ -16,6 +16,7 @@ from controlplane.contract.errors import Conflict, KnobOutOfRange, NotFound, Unk
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
+from controlplane.fleet.view import effective_of
 from controlplane.fleet.wishes import Wishes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -202,7 +203,7 @@ def test_two_first_nodes_adopt_one_revision(database: Database) -> None:
             row = fleet.row_of(session, name)
             if not database.is_sqlite:
                 together.wait(10)
-            fleet.adopt(session, row, NOW, Wishes(session))
+            fleet.adopt(session, row, effective_of(row), NOW, Wishes(session))
 
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(adopt, ["a", "b"]))

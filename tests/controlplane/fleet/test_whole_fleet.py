@@ -71,7 +71,7 @@ def test_a_configuration_that_failed_is_told_only_of_the_one_that_is_wanted(data
     with database.session() as session:
         revision = revisions.keep(session, EngineConfig(max_num_seqs=8), note="", actor="t", now=NOW)[0]
         for name, acknowledged in (
-            ("now", machine.remote_hash(machine.Wish(revision))),
+            ("now", machine.Wish(revision).hash),
             ("old", "x"),
         ):
             row = store.place(session, name, pool="chat", role="serving", backend="vllm", now=NOW)

@@ -20,7 +20,6 @@ from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
-from controlplane.fleet import machine
 from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
 from controlplane.rollouts.controller import RolloutController
@@ -86,7 +85,7 @@ class Fleet:
                 if not row.connected or wish is None or row.node in self.stuck:
                     continue
                 revision = wish.revision
-                row.config_hash = machine.remote_hash(wish)
+                row.config_hash = wish.hash
                 failing = row.node in self.failing and revision.number != 1
                 row.config_status = (ConfigStatus.FAILED if failing else ConfigStatus.APPLIED).value
                 row.config_error = "out of memory" if failing else ""

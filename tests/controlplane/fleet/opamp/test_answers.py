@@ -18,7 +18,8 @@ from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import session
-from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer, answers, offers
+from controlplane.fleet.opamp.offers import offers
+from controlplane.fleet.opamp.session import Answer, Asked, Came, Terms, answer, answers
 from controlplane.fleet.opamp.wire import AgentReport, Description, Health
 from controlplane.fleet.tables import NodeRow
 from tests.made_tables import migrate
@@ -149,6 +150,6 @@ def test_a_database_that_is_away_is_waited_for_once(database: Database, monkeypa
         tried.append(1)
         raise OperationalError("", {}, Exception("locked"))
 
-    monkeypatch.setattr(session, "_read_ahead", away)
+    monkeypatch.setattr(session, "ReadAhead", away)
     found = answers(database, asked_of(principals), TERMS)
     assert [type(one) for one in found] == [OperationalError] * 4 and len(tried) == 1
