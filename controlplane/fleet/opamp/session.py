@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
-from sqlalchemy.orm.attributes import set_attribute
+from sqlalchemy.orm.attributes import flag_modified, set_attribute
 from sqlmodel import Session, select
 
 from controlplane import ledger
@@ -234,7 +234,8 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
         if report.health.unaccounted_share is not None:
             known["unaccounted_share"] = report.health.unaccounted_share
     if report.effective is not None:
-        row.effective = report.effective.model_dump(mode="json")  # As JSON true is not 1, which `_set` does not see.
+        row.effective = report.effective.model_dump(mode="json")
+        flag_modified(row, "effective")  # As JSON true is not 1, which nobody else would see.
     _set(row, known)
     if report.config is not None:
         _acknowledge(session, row, report.config, now, terms)

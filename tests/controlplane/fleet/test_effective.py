@@ -204,3 +204,11 @@ def test_a_value_of_a_declared_knob_is_a_scalar() -> None:
     found, problems = effective.read(body(knobs={**GOOD["knobs"], "block_size": [16]}))
     assert found is not None and "block_size" not in found.knobs
     assert len(problems) == 1
+
+
+def test_what_is_wrong_is_told_each_time_and_what_is_good_read_once() -> None:
+    bad = json.dumps({"revision": 1, "knobs": {"max_num_seqs": "many"}}).encode()
+    good = json.dumps({"revision": 1, "knobs": {"max_num_seqs": 17}}).encode()
+    assert [len(effective.read(bad)[1]) for _ in range(2)] == [1, 1]
+    first, again = effective.read(good), effective.read(good)
+    assert first[0] is again[0] and first[0] is not None and first[0].knobs == {"max_num_seqs": 17}

@@ -153,3 +153,17 @@ def test_a_database_that_is_away_is_waited_for_once(database: Database, monkeypa
     monkeypatch.setattr(session, "ReadAhead", away)
     found = answers(database, asked_of(principals), TERMS)
     assert [type(one) for one in found] == [OperationalError] * 4 and len(tried) == 1
+
+
+def test_a_value_that_is_another_only_as_json_is_kept(database: Database) -> None:
+    (principal,) = enrolled(database, 1)
+    answers(database, asked_of([principal]), TERMS)
+    number, yes = {"start": 0, "values": [0, 1]}, {"start": False, "values": [False, True]}
+    for place, (value, knob) in enumerate(((1, number), (True, yes)), 1):
+        declared = {"flag": {"change_class": "live", **knob}}
+        said = {"revision": 0, "knobs": {**KNOBS, "flag": value}, "declared": declared}
+        report = AgentReport(f"{0:032x}", place, effective=EffectiveConfig.model_validate(said))
+        answers(database, [Asked(principal, report, NOW, Came("c0"))], TERMS)
+    with database.session() as opened:
+        told = opened.get_one(NodeRow, "n0").effective
+    assert told is not None and told["knobs"]["flag"] is True and told["declared"]["flag"]["start"] is False
