@@ -62,6 +62,11 @@ class Wish:
         return Mark(self.revision.number, self.cache_reset, None if self.promoted is None else self.promoted.number)
 
     @cached_property
+    def knobs(self) -> dict[str, Any]:
+        """What the revision asks for, as JSON; to be read only."""
+        return self.revision.knobs.knobs()
+
+    @cached_property
     def hash(self) -> str:
         """The OpAMP config_hash as text: "NUMBER:SHA256", ":RESETS" where the cache was to be emptied, ":over-NUMBER"
         where it is on a lease over the promoted revision: once that is over by promotion, the agent has to hear of it.
@@ -121,12 +126,11 @@ def differing_knobs(desired: Mapping[str, Any], effective: Mapping[str, Any]) ->
     return list(difference(desired, effective))
 
 
-def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
+def drifts(wish: Wish | None, effective: EffectiveConfig | None) -> bool:
     """True when the node should run something and is known to run something else."""
-    if desired is None or effective is None:
+    if wish is None or effective is None:
         return False
-    wanted = desired.knobs.knobs()
-    return bool(differing_knobs(started_as(effective.declared, wanted), effective.knobs))
+    return bool(differing_knobs(started_as(effective.declared, wish.knobs), effective.knobs))
 
 
 def must_offer(wish: Wish | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
@@ -140,7 +144,7 @@ def must_offer(wish: Wish | None, acknowledged: Acknowledged, effective: Effecti
         return False
     if acknowledged.hash or effective is None or wish.cache_reset:
         return True
-    return drifts(wish.revision, effective) or effective.revision != wish.revision.number
+    return drifts(wish, effective) or effective.revision != wish.revision.number
 
 
 def shown_status(desired: Revision | None, acknowledged: Acknowledged, offering: bool) -> tuple[ConfigStatus, str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement
+from sqlalchemy.orm.attributes import set_attribute
 from sqlmodel import Session, col, select, update
 
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole
@@ -18,9 +19,9 @@ MOST_NAMED = 5_000
 
 def refresh(row: NodeRow, wish: machine.Wish | None, runs: EffectiveConfig | None, now: datetime) -> None:
     """Set or clear a row's `drift_since` by what its node should run and what it last said it runs."""
-    drifts = wish is not None and machine.drifts(wish.revision, runs)
+    drifts = machine.drifts(wish, runs)
     if drifts != (row.drift_since is not None):
-        row.drift_since = now if drifts else None
+        set_attribute(row, "drift_since", now if drifts else None)  # Without what SQLModel adds to it.
 
 
 def refresh_those(session: Session, those: ColumnElement[bool], now: datetime) -> None:
@@ -35,7 +36,7 @@ def refresh_those(session: Session, those: ColumnElement[bool], now: datetime) -
     ends: list[str] = []
     for node, pool, role, override, cache_reset, since, *told in session.execute(query):
         mark = wishes.mark(NodeRole(role), pool, override, cache_reset)
-        drifts = mark is not None and machine.drifts(wishes.of_mark(mark).revision, running(*told))
+        drifts = mark is not None and machine.drifts(wishes.of_mark(mark), running(*told))
         if drifts and since is None:
             begins.append(node)
         elif not drifts and since is not None:

@@ -27,7 +27,7 @@ START = Head(0, "0" * 64)
 
 @dataclass(frozen=True)
 class Content:
-    """What a row says, without its number and its hash."""
+    """What a row says, without its number and its hash. evidence: of JSON's own types (`plain`)."""
 
     time: datetime
     actor: str
@@ -81,7 +81,7 @@ def _hashed(before: Head, content: Content) -> bytes:
         "kind": content.kind,
         "subject": content.subject,
         "message": content.message,
-        "evidence": plain(content.evidence),
+        "evidence": content.evidence,
     }
     return f"{before.hash}\n{canonical_json(row)}".encode()
 

@@ -234,7 +234,7 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
         if report.health.unaccounted_share is not None:
             known["unaccounted_share"] = report.health.unaccounted_share
     if report.effective is not None:
-        row.effective = report.effective.model_dump(mode="json")
+        set_attribute(row, "effective", report.effective.model_dump(mode="json"))
         flag_modified(row, "effective")  # As JSON true is not 1, which nobody else would see.
     _set(row, known)
     if report.config is not None:
@@ -264,7 +264,8 @@ def _described(row: NodeRow, said: Description) -> dict[str, Any]:
 
 
 def _set(row: NodeRow, values: Mapping[str, Any]) -> None:
-    """These of its columns: most are as they were, and setting one costs ten times what looking does."""
+    """These of its columns: most are as they were, and setting one costs ten times what looking does (twenty times by
+    SQLModel's own way)."""
     for name, value in values.items():
         if getattr(row, name) != value:
             set_attribute(row, name, value)

@@ -51,9 +51,9 @@ def test_an_override_beats_the_pool(override: int | None, pool: int | None) -> N
 def test_drift_is_a_reported_knob_with_another_value(desired: Revision, effective: EffectiveConfig) -> None:
     differing = machine.differing_knobs(desired.knobs.knobs(), effective.knobs)
     assert set(differing) <= set(effective.knobs) & set(KNOBS)
-    assert machine.drifts(desired, effective) == bool(differing)
+    assert machine.drifts(Wish(desired), effective) == bool(differing)
     agreed = {**effective.knobs, **{name: desired.knobs.knobs()[name] for name in differing}}
-    assert not machine.drifts(desired, effective.model_copy(update={"knobs": agreed}))
+    assert not machine.drifts(Wish(desired), effective.model_copy(update={"knobs": agreed}))
 
 
 @given(effective_configs())
@@ -107,7 +107,7 @@ def test_an_emptying_of_the_cache_is_a_wish_of_its_own(number: int, config: Engi
 
 @given(CONFIGS)
 def test_a_schedule_read_back_as_lists_is_equal(config: EngineConfig) -> None:
-    assert not machine.drifts(revision(1, config), EffectiveConfig(revision=0, knobs=config.knobs()))
+    assert not machine.drifts(Wish(revision(1, config)), EffectiveConfig(revision=0, knobs=config.knobs()))
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_a_serving_node_s_own_revision_is_leased_over_its_pool_s(
 
 def test_nothing_is_known_to_drift_where_nothing_is_wanted_or_reported() -> None:
     made = revision(3, EngineConfig(max_num_seqs=2))
-    assert machine.drifts(made, None) is False
+    assert machine.drifts(Wish(made), None) is False
     assert machine.drifts(None, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is False
-    assert machine.drifts(made, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is True
+    assert machine.drifts(Wish(made), EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is True
 
 
 UNIX_MS = st.integers(0, 2**48 - 1)
