@@ -25,7 +25,7 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
 from controlplane.rollouts.decision import Facts, Gate
-from controlplane.rollouts.facts import drawn, groups_of, labels, node_fact, placed, runs
+from controlplane.rollouts.facts import drawn, groups_of, labels, node_facts, placed, runs
 from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
@@ -280,7 +280,7 @@ def _facts(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Facts:
     validating = state.phase is RolloutPhase.VALIDATING
     # A canary is drawn; later waves go by name.
     views = drawn(seen.views, row.id or 0) if validating else seen.views
-    facts = [node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views]
+    facts = node_facts(views, seen.new, seen.previous, _lost_s(row, now))
     return Facts(
         nodes=tuple(placed(facts, views, state.spec, row.node_groups)),
         judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
@@ -310,6 +310,6 @@ def _with(row: RolloutRow, found: dict[str, Any]) -> dict[str, Any]:
     return row.evidence | {"waves": [*waves, {"nodes": row.told_nodes, **found}]}
 
 
-def _lost_s(row: RolloutRow, node: str, now: datetime) -> float:
-    since = row.lost_since.get(node)
-    return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds()
+def _lost_s(row: RolloutRow, now: datetime) -> dict[str, float]:
+    """By node that is out of sight, or runs something else."""
+    return {node: (now - datetime.fromisoformat(since)).total_seconds() for node, since in row.lost_since.items()}

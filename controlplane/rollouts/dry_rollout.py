@@ -14,7 +14,7 @@ from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.errors import Conflict
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
-from controlplane.rollouts.facts import drawn, groups_of, node_fact, placed
+from controlplane.rollouts.facts import drawn, groups_of, node_facts, placed
 from controlplane.rollouts.outlook import sentences, waves_of
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.stages import grouped
@@ -42,7 +42,7 @@ def _canary(spec: RolloutCreate, revision: Revision, views: Sequence[NodeView]) 
     if spec.emergency:
         return ()
     try:
-        return machine.canary_of(spec, placed([node_fact(view, revision, None) for view in views], views, spec, {}))
+        return machine.canary_of(spec, placed(node_facts(views, revision, None), views, spec, {}))
     except Conflict:  # One that is only proposed; its start would say so.
         return ()
 

@@ -33,15 +33,37 @@ def runs(view: NodeView, revision: Revision | None) -> bool:
     return not difference(wanted, view.effective.knobs, unreported=unassigned)
 
 
-def node_fact(view: NodeView, new: Revision, previous: Revision | None, lost_s: float = 0.0) -> NodeFact:
-    """The machine's view of a node. A failed application counts while it speaks of what the node should run now."""
+class _Runs:
+    """`runs`, of many nodes that are held meanwhile: what they report alike is one object, and compared once."""
+
+    def __init__(self, revision: Revision | None) -> None:
+        self._revision = revision
+        self._found: dict[int, bool] = {}
+
+    def __call__(self, view: NodeView) -> bool:
+        key = id(view.effective)
+        if key not in self._found:
+            self._found[key] = runs(view, self._revision)
+        return self._found[key]
+
+
+def node_facts(
+    views: Sequence[NodeView], new: Revision, previous: Revision | None, lost_s: Mapping[str, float] | None = None
+) -> list[NodeFact]:
+    """The machine's view of these nodes. lost_s: by node, for how long it is lost."""
+    runs_new, runs_previous, lost = _Runs(new), _Runs(previous), lost_s or {}
+    return [_node_fact(view, new, runs_new(view), runs_previous(view), lost.get(view.node, 0.0)) for view in views]
+
+
+def _node_fact(view: NodeView, new: Revision, runs_new: bool, runs_previous: bool, lost_s: float) -> NodeFact:
+    """A failed application counts while it speaks of what the node should run now."""
     failed = view.config_status is ConfigStatus.FAILED and view.desired_revision == new.number
     return NodeFact(
         node=view.node,
         connected=view.connected,
         healthy=view.healthy,
-        runs_new=runs(view, new),
-        runs_previous=runs(view, previous),
+        runs_new=runs_new,
+        runs_previous=runs_previous,
         error=(view.config_error or "the agent gave no reason") if failed else None,
         health_detail=view.health_detail,
         lost_s=lost_s,
@@ -72,8 +94,9 @@ def groups_of(views: Sequence[NodeView], spec: RolloutCreate, known: Mapping[str
 def labels(views: Sequence[NodeView], revision: Revision | None) -> list[str]:
     """The values of the label `revision` under which these nodes report when they run it, "" for none given."""
     found = {"", str(revision.number)} if revision is not None else {""}
+    running = _Runs(revision)
     for view in views:
-        if view.effective is not None and runs(view, revision):
+        if view.effective is not None and running(view):
             found.add(str(view.effective.revision))
     return sorted(found)
 

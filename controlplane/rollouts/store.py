@@ -20,7 +20,7 @@ from controlplane.rollouts import machine, patience
 from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
-from controlplane.rollouts.facts import drawn, groups_of, labels, node_fact, placed
+from controlplane.rollouts.facts import drawn, groups_of, labels, node_facts, placed
 from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.policies.gates import bounded, is_named
@@ -228,7 +228,7 @@ def _start(
     refuse_unfit(spec, new, views)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
     in_order = drawn(views, row.id or 0)
-    facts = placed([node_fact(node, new, previous) for node in in_order], in_order, spec, {})
+    facts = placed(node_facts(in_order, new, previous), in_order, spec, {})
     decision = machine.start(state_of(row), facts, validates=validates)
     row.started_at = now
     row.control_labels = labels(views, previous)

@@ -13,7 +13,7 @@ STEP_S = 10
 """A few more agents are no reason to tell all of them another interval."""
 BEATS_A_SECOND = 200
 
-LOOKING_SHARE, LONGEST_PAUSE_S = 0.01, 4.0
+LOOKING_SHARE, LONGEST_PAUSE_S = 0.005, 4.0
 
 
 def heartbeat_s(agents: int) -> int:
