@@ -32,7 +32,9 @@ def main() -> None:
     options.add_argument("--methods", default="product, prefill;" + ";".join(RIVALS), help="with ; between")
     options.add_argument("--worlds", default=",".join(SHAPES), help="nulls: of " + ", ".join(SHAPES))
     options.add_argument("--faults", default=";".join(FAULTS), help="delays: as named in the table, with ; between")
-    options.add_argument("--rates", default=",".join(f"{rate:g}" for rate in RATES), help="delays: requests a second")
+    options.add_argument(
+        "--rates", default=",".join(f"{rate:g}" for rate in RATES), help="requests a second; nulls: of 5 and 20"
+    )
     options.add_argument("--weeks", type=float, default=1.0, help="of each null world")
     options.add_argument("--tuning-weeks", type=float, default=4.0, help="of each easy world that rivals are tuned on")
     options.add_argument("--trials", type=int, default=9, help="of each fault and rate")
@@ -61,7 +63,7 @@ def main() -> None:
     is_compared = bool({"nulls", "delays"} & set(parts))
     thresholds = delays.tune(source, rivals if is_compared else [], rates, chosen.tuning_weeks, seed)
     if "nulls" in parts:
-        false_alarms.measure(source, methods, worlds, chosen.weeks, seed, thresholds, without)
+        false_alarms.measure(source, methods, worlds, rates, chosen.weeks, seed, thresholds, without)
     if "delays" in parts:
         told = {name: FAULTS[name] for name in faults}
         delays.measure(source, methods, told, rates, chosen.trials, seed, thresholds, without)

@@ -25,6 +25,7 @@ def measure(
     source: Lap,
     methods: Sequence[str],
     worlds: Sequence[str],
+    rates: Sequence[float],
     weeks: float,
     seed: int,
     thresholds: Thresholds,
@@ -37,7 +38,7 @@ def measure(
     print(f"\nFalse alarms a pool-week, {weeks:g} weeks of each world, 95 % Poisson interval\n")
     print("| world | rate | " + " | ".join(heads) + " |")
     print("|---|---|" + "---|" * len(heads), flush=True)
-    for name, rate in [null for null in NULLS if null[0] in worlds]:
+    for name, rate in [null for null in NULLS if null[0] in worlds and null[1] in rates]:
         raised, nearest = dict.fromkeys(heads, 0), dict.fromkeys(watched, -math.inf)
         judged, week = 0.0, 0
         while judged < weeks - 1e-9:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from benchmarks.detection_measures.fast_forward import Replay, watch
 from benchmarks.detection_measures.worlds import Chunk
 from controlplane.alerts.regressions import course as courses
+from controlplane.alerts.regressions import yardstick
 from controlplane.alerts.regressions.baseline import FLEET
 from controlplane.alerts.regressions.course import APART, TAIL, Course
 from controlplane.alerts.regressions.detector import Detector, Workshop
@@ -42,7 +43,9 @@ PARTS = {
     "caution": "what few spans show is taken as it is",
     "tail": "no line by tail",
     "apart": "no line of a bucket against the others",
-    "buckets": "all requests together alone",
+    "buckets": "all requests together alone, no line of a bucket",
+    "tokens": "what longer prompts explain is left in",
+    "nodes": "no node against the others",
 }
 
 
@@ -68,6 +71,8 @@ class Ablated(Detector):
     def __init__(self, condition: RegressionCondition, without: Sequence[str]) -> None:
         super().__init__(condition)
         self._without = frozenset(without)
+        if "nodes" in self._without:
+            self.watches.clear()
 
     def workshop(self, history: Sequence[Window]) -> Workshop:
         return _AblatedWorkshop(self.condition, history, self._without)
@@ -94,10 +99,11 @@ class _AblatedWorkshop(Workshop):
 
 @contextmanager
 def _constants(without: Sequence[str]) -> Iterator[None]:
-    floor, caution = courses.FLOOR_FACTOR, wander.CAUTION
+    floor, caution, by_tokens = courses.FLOOR_FACTOR, wander.CAUTION, yardstick.BY_TOKENS
+    yardstick.BY_TOKENS = frozenset() if "tokens" in without else by_tokens
     courses.FLOOR_FACTOR = 0.0 if "floors" in without else floor
     wander.CAUTION = 0.0 if "caution" in without else caution
     try:
         yield
     finally:
-        courses.FLOOR_FACTOR, wander.CAUTION = floor, caution
+        courses.FLOOR_FACTOR, wander.CAUTION, yardstick.BY_TOKENS = floor, caution, by_tokens
