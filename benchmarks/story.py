@@ -79,6 +79,10 @@ def row(number: int, run: Run) -> str:
         value = spans.get(name, {}).get("quantiles", {}).get("e2e", {}).get("0.95")
         return "-" if value is None else f"{1e3 * value:.0f}"
 
+    def of_record(name: str) -> str:
+        value = run.record.get(name)
+        return "-" if value is None else f"{value:.0f}"
+
     steps = {step["title"]: step for step in run.record.get("steps", [])}
     named = steps.get("The alert names the change", {}).get("took_s")
     broken = steps.get("p99 regresses", {}).get("took_s")
@@ -86,7 +90,13 @@ def row(number: int, run: Run) -> str:
     back = run.record.get("back_s")
     ended = "yes" if run.status == 0 else f"**no**: {run.record.get('failure', 'no record')}".replace("\n", " ")
     columns = [
-        *(str(number), f"{run.took_s:.0f}", told, "-" if back is None else f"{back:.0f}"),
+        *(
+            str(number),
+            f"{run.took_s:.0f}",
+            *(of_record(name) for name in ("first_finding_s", "first_gain_s")),
+            told,
+            "-" if back is None else f"{back:.0f}",
+        ),
         *(p99(name) for name in ("before", "during", "back", "after")),
         *(e2e("before"), e2e("after"), ended),
     ]
@@ -107,10 +117,10 @@ def main() -> int:
         f"{os.cpu_count()} cores; seeds from {arguments.seed}; Python {platform.python_version()}\n"
     )
     print(
-        "| run | whole, s | named after, s | back after the alert, s | ttft p99 before, ms | during | back | after "
+        "| run | whole, s | first finding, s | first gain, s | named after, s | back after the alert, s | ttft p99 before, ms | during | back | after "
         "| e2e p95 before, ms | after | ended well |"
     )
-    print("|" + "---|" * 11, flush=True)
+    print("|" + "---|" * 13, flush=True)
     runs = []
     for number in range(arguments.runs):
         folder = Path(tempfile.mkdtemp(prefix="story-"))

@@ -14,6 +14,7 @@ from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutP
 from controlplane.contract.clock import utc_now
 
 FEWEST_REQUESTS = 20
+ALERT_NAMES = "The alert names the change"
 
 
 class Breakage:
@@ -29,7 +30,7 @@ class Breakage:
         return [
             Step("A bad configuration reaches production", self.bad_change, "/rollouts", logs),
             Step("p99 regresses", self.regression, "/explore", ("service", "traffic", "node-1-engine")),
-            Step("The alert names the change", self.alert_names_the_change, "/alerts"),
+            Step(ALERT_NAMES, self.alert_names_the_change, "/alerts"),
             Step("Its webhook arrives, signed", self.webhook_arrives, "/alerts"),
             Step("The change is taken back, judged", self.taken_back, "/rollouts", logs),
             Step("p99 is back within two minutes of the alert", self.recovery, "/explore", logs),

@@ -10,6 +10,8 @@ from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import Study, StudyState, StudyVerdict
 from controlplane.contract.clock import utc_now
 
+WINNER_PROMOTED = "The winner goes out as a canary, is judged, and is promoted"
+
 
 class Improvement:
     """Ends with the study's winner in production, and the span "after"."""
@@ -29,7 +31,7 @@ class Improvement:
                 ("service", "trial-1-engine", "trial-1-agent"),
             ),
             Step(
-                "The winner goes out as a canary, is judged, and is promoted",
+                WINNER_PROMOTED,
                 self.rollout_promoted,
                 "/rollouts",
                 ("service", "node-1-agent", "node-1-engine"),

@@ -4,17 +4,18 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 from rich.console import Console
 
 from agents.demo.beginning import Beginning
-from agents.demo.breakage import Breakage
+from agents.demo.breakage import ALERT_NAMES, Breakage
 from agents.demo.cores import cores, idle_cores, warning
 from agents.demo.demo_fleet import Fleet
 from agents.demo.figures import table
-from agents.demo.improvement import Improvement
+from agents.demo.improvement import WINNER_PROMOTED, Improvement
 from agents.demo.plan import FREE_CORES, ONE_CORE, Plan
 from agents.demo.processes import ChildDied
 from agents.demo.scene import Scene, Step, StepFailed
@@ -22,6 +23,8 @@ from agents.demo.view import Line, View
 from agents.demo.webhook_receiver import Receiver
 from controlplane.contract.errors import TailwrightError
 
+FIRST_FINDING, FIRST_GAIN = ALERT_NAMES, WINNER_PROMOTED
+"""Steps of the story that are a finding, and a gain that live traffic has verified."""
 RECORD = "story.json"
 """What the demo writes down of its story in its data folder, for benchmarks and for later."""
 
@@ -104,6 +107,8 @@ def run_demo(plan: Plan, *, once: bool) -> int:
         if scene.spans:
             console.print(table(scene.spans, scene.knobs))
         console.print(f"The story took {took:.0f} s; at most {watch.peak_bytes / 1e9:.2f} GB of memory were in use.")
+        if told := reached(view.lines):
+            console.print(told, soft_wrap=True)
         failure = failure or _over_limits(plan, took, watch.peak_bytes)
         told_of_it = record(scene, view.lines, took, watch.peak_bytes, failure)
         (plan.data_dir / RECORD).write_text(json.dumps(told_of_it, indent=1))
@@ -142,6 +147,8 @@ def record(scene: Scene, lines: list[Line], took_s: float, peak_bytes: int, fail
         "took_s": took_s,
         "peak_bytes": peak_bytes,
         "failure": failure,
+        "first_finding_s": ended_s(lines, FIRST_FINDING),
+        "first_gain_s": ended_s(lines, FIRST_GAIN),
         "back_s": back_s,  # From the alert that named the change until p99 was back.
         "steps": [{"title": line.title, "state": line.state, "took_s": line.took, "news": line.news} for line in lines],
         "spans": [
@@ -156,6 +163,22 @@ def record(scene: Scene, lines: list[Line], took_s: float, peak_bytes: int, fail
             for span in scene.spans
         ],
     }
+
+
+def ended_s(lines: Sequence[Line], title: str) -> float | None:
+    """When a step had happened, seconds after the beginning; None where it has not."""
+    return next((line.ended_s for line in lines if line.title == title), None)
+
+
+def reached(lines: Sequence[Line]) -> str:
+    """How long it took from nothing to a finding, and to a gain; empty before either."""
+    finding, gain = ended_s(lines, FIRST_FINDING), ended_s(lines, FIRST_GAIN)
+    if finding is None:
+        return ""
+    told = f"From an empty data folder: the first finding (an alert that names its cause) after {finding:.0f} s"
+    if gain is None:
+        return f"{told}."
+    return f"{told}, the first verified gain (promoted by its canary) after {gain:.0f} s."
 
 
 def _tell(story: Story) -> str:

@@ -16,6 +16,7 @@ class Line:
     news: str = ""
     began: float = 0.0
     took: float = 0.0
+    ended_s: float | None = None  # After the story's beginning.
 
 
 @dataclass
@@ -64,6 +65,7 @@ class View:
     def end(self, failed: bool = False) -> None:
         line = self.lines[self._current]
         line.state, line.took = ("failed" if failed else "done"), time.monotonic() - line.began
+        line.ended_s = None if failed else self._elapsed()
         self._plain(f"[{self._elapsed():5.0f} s]   {line.state} after {line.took:.0f} s")
 
     def _elapsed(self) -> float:

@@ -49,7 +49,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
-from controlplane.contract.bodies.workload import WorkloadCreate, WorkloadFormat
+from controlplane.contract.bodies.workload import PromptSetCreate, WorkloadCreate, WorkloadFormat
 from controlplane.contract.changes.hooks import HookKind, HookSettings
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
@@ -84,6 +84,10 @@ _FIVE_REQUESTS = (
     "eNptykEOgjAQheG7zHo0MwVEew5XNo0ptiZEQrGFhRLubku3Jm8z3z9qBdP5ZQa5wuT9ABKeobfmAwhxNiEF4EtLB+K0K5Hc"
     "d0vZjfZv5BxHb10EyQjd4B+ve+y/Lp2nDSG49+LinKpSdCSsCc+oCFlrVKLZiQuJTA3tJApVmdryVRWqMzGVt7pYo7Xe9A9A"
     "6TnJ"
+)
+_FIVE_PROMPTS = (
+    "eNqLjlaKzC9VSMwrLk8tUkjLL1IoyUhVKM7IL9BTCCxNLS7JzM9TMLBSKM9ILUpVyCxWyK1UyC9KSS2yV9IxM4nVIUa7IWXajSjT"
+    "bkyZdhOc2mMBY6tqoA=="
 )
 EXAMPLES: dict[str, dict[str, BaseModel]] = {
     AlertRuleCreate.__name__: {
@@ -365,6 +369,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             name="friday", format=WorkloadFormat.MOONCAKE, traffic=_FIVE_REQUESTS
         )
     },
+    PromptSetCreate.__name__: {"five prompts that begin alike": PromptSetCreate(name="support", prompts=_FIVE_PROMPTS)},
     EventCreate.__name__: {
         "a deploy of the gateway": EventCreate(
             kind="deploy",

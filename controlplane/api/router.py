@@ -28,6 +28,7 @@ from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.verdicts import verdict_endpoints
 from controlplane.studies import endpoints as studies
 from controlplane.studies import lease_endpoints
+from controlplane.studies.prompt_sets import prompt_set_endpoints
 from controlplane.studies.workloads import workload_endpoints
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
@@ -63,6 +64,7 @@ def _routers() -> list[APIRouter]:
         studies.router,
         lease_endpoints.router,
         workload_endpoints.router,
+        prompt_set_endpoints.router,
         whatif.router,
         advice.router,
         onboarding_endpoints.router,

@@ -13,6 +13,8 @@ from controlplane.db.database import Database
 from controlplane.keys import Keyring, Undecryptable, reencryption
 from controlplane.rollouts.hooks import store as hooks
 from controlplane.rollouts.hooks.tables import RolloutHookRow
+from controlplane.studies.prompt_sets import prompt_set_store
+from controlplane.studies.tables import PromptSetRow
 
 AFTERWARDS = {
     "workload_key": "agents that enrol from now on get another",
@@ -21,8 +23,8 @@ AFTERWARDS = {
 
 
 def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bool) -> list[str]:
-    """Remove every destination, hook, fleet secret, session and person that cannot be decrypted, in one transaction;
-    what they were.
+    """Remove every destination, hook, fleet secret, session, person and prompt set that cannot be decrypted, in one
+    transaction; what they were.
 
     Nothing is removed where all can be read. A service that runs takes the new key up. Raises BadSettings.
     """
@@ -59,6 +61,11 @@ def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bo
             removed.append(f"person {number}: at the next sign-in somebody new")
             if not only_name:
                 own_data.forget(session, int(number), actor=ledger.SERVICE, now=now)
+        for number in sorted(unreadable.get("prompt_set", ())):
+            name = session.get_one(PromptSetRow, number).name
+            removed.append(f"prompt set {name!r}: add it anew")
+            if not only_name:
+                prompt_set_store.remove(session, name, actor=ledger.SERVICE, now=now)
         if not only_name and (row.key_id is None or keyring.find(row.key_id) is None):
             row.key_id = next(iter(keyring.key_ids), None) or keyring.add()
             session.add(row)

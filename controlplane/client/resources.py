@@ -48,7 +48,15 @@ from controlplane.contract.bodies.studies import (
     Trial,
     TrialReport,
 )
-from controlplane.contract.bodies.workload import KeptTraffic, KeptWorkload, Workload, WorkloadCreate
+from controlplane.contract.bodies.workload import (
+    KeptPromptSet,
+    KeptTraffic,
+    KeptWorkload,
+    PromptSetCreate,
+    PromptSetText,
+    Workload,
+    WorkloadCreate,
+)
 from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.changes.hooks import Hook, HookSettings
 from controlplane.contract.changes.verdicts import VerdictAnswer, VerdictAsked
@@ -371,6 +379,24 @@ class ResourceCalls(Connection):
 
     def remove_workload(self, name: str) -> None:
         self._request("DELETE", f"/api/v1/workloads/{segment(name)}")
+
+    def prompt_sets(self) -> list[KeptPromptSet]:
+        """Newest first."""
+        return list(self.every(KeptPromptSet, "/api/v1/prompt-sets"))
+
+    def prompt_set(self, name: str) -> KeptPromptSet:
+        return self._one(KeptPromptSet, "GET", f"/api/v1/prompt-sets/{segment(name)}")
+
+    def prompt_set_text(self, name: str) -> PromptSetText:
+        """Raises NotFound for a name that none is kept under."""
+        return self._one(PromptSetText, "GET", f"/api/v1/prompt-sets/{segment(name)}/text")
+
+    def add_prompt_set(self, wanted: PromptSetCreate) -> KeptPromptSet:
+        """Raises Conflict for a name that is taken."""
+        return self._one(KeptPromptSet, "POST", "/api/v1/prompt-sets", body=wanted)
+
+    def remove_prompt_set(self, name: str) -> None:
+        self._request("DELETE", f"/api/v1/prompt-sets/{segment(name)}")
 
     def trials(self, study_id: int, *, samples: bool = False) -> list[Trial]:
         """Newest first, those under way too. samples: with the single values of the winner's pairs."""

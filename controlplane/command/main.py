@@ -52,6 +52,7 @@ SUBCOMMANDS = {
     "destinations": "controlplane.command.nouns.destination_commands",
     "studies": "controlplane.command.nouns.study_commands",
     "workloads": "tuner.workload.command",
+    "prompts": "tuner.workload.prompts_command",
     "whatif": "controlplane.command.nouns.whatif_command",
     "hardware": "tuner.hardware.command",
     "advice": "controlplane.command.pools.advice_command",

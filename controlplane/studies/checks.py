@@ -1,4 +1,4 @@
-"""Whether a wanted study can be queued: its spec, its pool's nodes, and the traffic that it names."""
+"""Whether a wanted study can be queued: its spec, its pool's nodes, and the traffic and prompts that it names."""
 
 from sqlmodel import Session
 
@@ -9,6 +9,7 @@ from controlplane.contract.planning.study_checks import check_spec
 from controlplane.fleet import store as fleet
 from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.studies.online.live_knobs import bounds_of
+from controlplane.studies.prompt_sets import prompt_set_store
 from controlplane.studies.workloads.workload_store import check_kept
 
 
@@ -23,3 +24,4 @@ def check_study(session: Session, spec: StudyCreate) -> None:
     if spec.online is not None:
         bounds_of(spec, serving)
     check_kept(session, spec.workload)
+    prompt_set_store.check_kept(session, spec.prompts)

@@ -7,6 +7,7 @@ from sqlalchemy import UniqueConstraint
 from sqlmodel import Column, Field, SQLModel
 
 from controlplane.db.column_types import JsonColumn, UtcDateTime
+from controlplane.keys.tables import EncryptedText
 
 
 class StudyRow(SQLModel, table=True):
@@ -52,6 +53,22 @@ class WorkloadRow(SQLModel, table=True):
     name: str = Field(unique=True)
     format: str
     traffic: str
+    figures: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    created_by: str
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+
+
+class PromptSetRow(SQLModel, table=True):
+    """Prompts that are kept under a name: packed and encrypted, and what they are like. `prompts` is null only until
+    the row has a number."""
+
+    __tablename__ = "prompt_set"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True)
+    prompts: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
+    packed_bytes: int
     figures: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
     created_by: str
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))

@@ -1,8 +1,8 @@
 """Studies and trials as the API shows them."""
 
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, Trial, TrialState
-from controlplane.contract.bodies.workload import KeptWorkload
-from controlplane.studies.tables import StudyRow, TrialLeaseRow, TrialRow, WorkloadRow
+from controlplane.contract.bodies.workload import KeptPromptSet, KeptWorkload
+from controlplane.studies.tables import PromptSetRow, StudyRow, TrialLeaseRow, TrialRow, WorkloadRow
 
 
 def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: int | None) -> Study:
@@ -39,6 +39,10 @@ def trial_view(row: TrialRow, lease: TrialLeaseRow | None, *, samples: bool = Fa
 
 def workload_view(row: WorkloadRow) -> KeptWorkload:
     return KeptWorkload.model_validate({**row.model_dump(exclude={"traffic"}), "packed_bytes": len(row.traffic)})
+
+
+def prompt_set_view(row: PromptSetRow) -> KeptPromptSet:
+    return KeptPromptSet.model_validate(row.model_dump(exclude={"prompts"}))
 
 
 def _state(row: TrialRow, lease: TrialLeaseRow | None) -> TrialState:

@@ -44,6 +44,8 @@ def _tell(limit_s: float, *options: object) -> None:
     assert "Every step happened." in done.stdout
     for column in ("before", "during", "back", "after"):
         assert column in done.stdout
+    reached = re.search(r"the first finding .* after (\d+) s, the first verified gain .* after (\d+) s\.", done.stdout)
+    assert reached is not None and 0 < int(reached[1]) < int(reached[2]) < limit_s
     # Worse in the middle, and back.
     rows = [re.findall(r"([\d.]+) (s|ms)", line) for line in done.stdout.splitlines() if "ttft p99" in line]
     figures = next(row for row in rows if len(row) == 4)

@@ -30,6 +30,7 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.studies import endpoints, lease_endpoints, lease_store, store
 from controlplane.studies.meters import LateReports
+from controlplane.studies.prompt_sets import prompt_set_endpoints
 from controlplane.studies.workloads import workload_endpoints
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
@@ -234,6 +235,7 @@ class StudyService:
         app.include_router(endpoints.router)
         app.include_router(lease_endpoints.router)
         app.include_router(workload_endpoints.router)
+        app.include_router(prompt_set_endpoints.router)
 
         @app.get("/api/v1/configs/1")
         def production() -> Any:

@@ -54,7 +54,7 @@ class Measuring:
         progress: Callable[[str], None],
         own: bool = True,
     ) -> None:
-        self._spec, self._bench, self._log, self._time = spec, bench, log, time_plan
+        self._spec, self.bench, self._log, self._time = spec, bench, log, time_plan
         self._node, self._stop, self._progress, self._own = bench.node, stop, progress, own
 
     # -- the search ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Measuring:
     def _try(self, knobs: dict[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
         """One run; what keeps it from being measured is its error."""
         try:
-            return self._bench.measure(knobs, heat=heat, bounds=bounds)
+            return self.bench.measure(knobs, heat=heat, bounds=bounds)
         except TailwrightError as error:
             logger.warning("run failed: %s", error.message)
             return Measured.failed(error.message)

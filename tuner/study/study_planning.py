@@ -27,7 +27,8 @@ from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.planning.trial_leases import StudyPlan
 from tuner.study.earlier_studies import remembered
 from tuner.study.study_plan import plan_of
-from tuner.workload.capture import slice_for_node
+from tuner.workload.capture import slice_for_node, unprimed
+from tuner.workload.own_prompts import told_of
 
 logger = logging.getLogger(__name__)
 EARLIER = 200
@@ -51,10 +52,14 @@ def study_planned(
     """Two slices of the traffic, of fewer requests where the service could not keep so many."""
     spec, requests = study.spec, study.spec.trial_requests
     mix, drafts = packed_mix(mix_of(captured)), drafts_in_production(client, spec.pool, end, spec.workload_s)
+    prompts = told_of(client, spec) if spec.prompts else None
     while True:
         cut = partial(slice_for_node, captured, span_s=span_s, requests=requests, max_total=max_total, load=spec.load)
         seen = cut()
         fresh = cut(apart_from=seen)
+        if prompts:
+            seen, fresh = unprimed(seen), unprimed(fresh)
+            seen.summary["prompts"] = prompts
         if drafts is not None:
             seen.summary[IN_PRODUCTION] = drafts.model_dump()
         found = remembered(_earlier(client), study, engine, seen.summary)

@@ -60,6 +60,7 @@ from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.trial_run import Bench
 from tuner.workload.corpus import engine_tokenizer, read_tokens
+from tuner.workload.own_prompts import OwnPrompts, own_prompts
 from tuner.workload.wanted_traffic import wanted_traffic
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,9 @@ class StudyRun:
             told["space"] = self._space_told(node, plan)
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
+            if dealt := measuring.bench.described():
+                told["prompts"] |= dealt
+                self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             self._node, self._serving = node, plan.serving
             self._in_production, self._default_drafts = plan.seen.get(IN_PRODUCTION), drafts_of(plan.default)
             self._tokens_per_s = plan.seen.get("captured", {}).get("output_tokens_per_s")
@@ -231,12 +235,20 @@ class StudyRun:
         tokenize = engine_tokenizer(node.url, model=node.model)
         space = build_space(spec.space, default, node.capabilities())
         gated = QUANTIZATION in space.values or default[QUANTIZATION] != Quantization.NONE.value
+        seen, fresh = slices_of(plan)
+        asked = quality_gate.TOKENS if gated else 0
+        text = OwnPrompts((), ())
+        if spec.prompts:
+            requests, about = len(seen.workload.requests) + len(fresh.workload.requests), plan.seen.get("prompts", {})
+            text = own_prompts(self._client, spec, about, tokenize, requests=requests, quality=asked)
         bench = Bench(
             node,
             spec,
-            *slices_of(plan),
+            seen,
+            fresh,
             read_tokens(tokenize, CORPUS_TOKENS),
-            held_out=read_tokens(tokenize, quality_gate.TOKENS, held_out=True) if gated else (),
+            held_out=text.held_out or (read_tokens(tokenize, asked, held_out=True) if gated else ()),
+            own=text.replayed,
         )
         search = Search(
             space,

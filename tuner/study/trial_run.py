@@ -31,6 +31,7 @@ from tuner.study.format_gate import FormatGate
 from tuner.study.trial_node import TrialNode
 from tuner.workload.capture import LEAST_REQUESTS, Slice
 from tuner.workload.prompt import PromptMaker
+from tuner.workload.prompt_dealer import PromptDealer, TokenPrompt, described
 from tuner.workload.rescale import cut, scale_rate, shuffle_gaps
 
 _PRIME_S = 8.0
@@ -76,9 +77,12 @@ class Bench:
         corpus: Sequence[int],
         *,
         held_out: Sequence[int] = (),
+        own: Sequence[TokenPrompt] = (),
     ) -> None:
-        """`seen`: the slice of the traffic that the search replays; `fresh`: the one that finalists alone do."""
+        """`seen`: the slice of the traffic that the search replays; `fresh`: the one that finalists alone do. `own`:
+        the study's prompts, replayed in place of the text."""
         self.node, self._spec, self._seen, self._fresh, self._corpus = node, spec, seen, fresh, corpus
+        self._own = own
         self._gate = FormatGate(node, spec, held_out)
         self._runs = self._replays = 0
 
@@ -109,6 +113,13 @@ class Bench:
         found = assess(measurement, self._spec, gate.excess)
         return Measured(found, measurement, result.samples, gate.told, ended_early=early)
 
+    def described(self) -> dict[str, Any]:
+        """What the study's own prompts come to in the search's slice; empty without any."""
+        if not self._own:
+            return {}
+        dealer, workload = PromptDealer(self._own), self._seen.workload
+        return described(dealer, dealer.prompts(workload), workload.block_size)
+
     def _replayed(
         self, piece: Slice, workload: Workload, lead_in: int, heat: int | None, bounds: Sequence[Bound]
     ) -> ReplayResult:
@@ -118,7 +129,11 @@ class Bench:
         self._replays += 1
         # Without a reset, only text of its own keeps a replay from the cache of the one before.
         text = (0 if heat is None else 1 + heat) if node.reset_cache() else 1000 + self._replays
-        maker = PromptMaker(self._corpus, block_size=workload.block_size, salt=text)
+        maker: PromptDealer | PromptMaker
+        if self._own:
+            maker = PromptDealer(self._own, salt=text)
+        else:
+            maker = PromptMaker(self._corpus, block_size=workload.block_size, salt=text)
         if piece.prime.requests:
             node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
             node.drain()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -163,6 +163,12 @@ def slice_for_node(
     if taken is not None:
         summary["apart"] = last <= taken[0] or first >= taken[1]
     return Slice(chosen, prime, summary, (first, last), lead_in)
+
+
+def unprimed(piece: Slice) -> Slice:
+    """Without the prefixes that were served before: of other text there are none."""
+    empty = workload_of([], block_size=piece.workload.block_size)
+    return replace(piece, prime=empty, summary={**piece.summary, "primed": describe_prime(empty)})
 
 
 def lead_in_of(requests: int) -> int:

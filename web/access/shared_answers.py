@@ -25,7 +25,7 @@ SHARED = (
     *("/api/v1/freezes", "/api/v1/pins", "/api/v1/rollout-policies", "/api/v1/rollout-hooks", "/api/v1/verdicts"),
     *("/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates", "/api/v1/shares", "/api/v1/heatmap", "/api/v1/compare"),
     *("/api/v1/exemplars", "/api/v1/requests", "/api/v1/request-facets", "/api/v1/explain", "/api/v1/workload"),
-    *("/api/v1/advice", "/api/v1/workloads"),
+    *("/api/v1/advice", "/api/v1/workloads", "/api/v1/prompt-sets"),
     *("/api/v1/onboarding", "/api/v1/service"),
 )
 """What every session of a scope is answered alike, with all that stands below it."""

@@ -32,6 +32,7 @@ TITLES = {
     "evaluation_margin": "Its score's margin",
     "suggested": "Measured first",
     "workload": "Traffic",
+    "prompts": "Text of",
     "workload_s": "Traffic of the last",
     "load": "Times its rate",
     "max_trials": "Trials",
@@ -102,9 +103,10 @@ FIRST = (
     *("max_trials", "max_duration_s", "winner", "reason"),
 )
 """What matters most, always shown."""
+TRAFFIC = ("workload", "prompts", "workload_s", "load", "trial_requests", "load_replays")
 GROUPS = (
     Group("space", "What is searched", (*KNOBS, DECLARED, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
-    Group("traffic", "What is replayed", ("workload", "workload_s", "load", "trial_requests", "load_replays")),
+    Group("traffic", "What is replayed", TRAFFIC),
     Group("finish", "What a winner must show", (*SHARES, *QUALITY, "finalists", "finalist_repeats")),
     Group("price", "What a node costs", ("node_hour_price", "currency")),
     Group("online", "Careful in production", tuple(ONLINE), "The knobs that may move are named above."),
@@ -147,6 +149,8 @@ def _of_model(name: str) -> StudyField:
     elif name == "workload":
         choices = {"": "what the pool served"}
         choices |= {one: traffic_words(one) for one in OFFERED}
+    elif name == "prompts":
+        choices = {"": "the bundled text"}
     elif name == "also":
         hint = (
             "Further objectives, two at most, a line each, such as tpot p50, or goodput: what cannot be had better in "

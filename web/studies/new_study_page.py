@@ -57,6 +57,7 @@ def form_context(
     fields = study_fields()
     offered = {one: one for one in sorted({*pools, pool} - {""})}
     fields["pool"] = replace(fields["pool"], choices=offered)
+    fields["prompts"] = _with_prompts(fields["prompts"], [one.name for one in client.prompt_sets()], said)
     fields["workload"] = _with_kept(fields["workload"], [one.name for one in client.workloads()], said)
     return {
         "said": said,
@@ -83,6 +84,11 @@ def _with_kept(workload: StudyField, kept: Sequence[str], said: Mapping[str, str
         offered[own] = own
     captured, *profiles = workload.choices.items()
     return replace(workload, choices=dict([captured, *offered.items(), *profiles]))
+
+
+def _with_prompts(prompts: StudyField, kept: Sequence[str], said: Mapping[str, str]) -> StudyField:
+    names = dict.fromkeys([*kept, *filter(None, [said.get("prompts", "")])])
+    return replace(prompts, choices={**prompts.choices, **{name: f"prompt set {name}" for name in names}})
 
 
 def address_of(said: Mapping[str, str]) -> str:

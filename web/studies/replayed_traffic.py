@@ -91,6 +91,7 @@ def _notes(summary: Mapping[str, Any], *, captured: bool) -> list[str]:
         said.append(f"It was wanted at {load:g} times the rate at which it came.")
     if isinstance(compressed, int | float) and compressed > 1:
         said.append(f"The slice was replayed {compressed:g} times as fast as it arrived.")
+    said += _of_prompts(summary.get("prompts"))
     ahead = summary.get("lead_in")
     if isinstance(ahead, int) and ahead:
         said.append(f"Ahead of the search's slice the {ahead} requests before it are sent, and count nowhere.")
@@ -99,4 +100,18 @@ def _notes(summary: Mapping[str, Any], *, captured: bool) -> list[str]:
     if isinstance(fresh, Mapping) and isinstance(apart := fresh.get("apart"), bool):
         word = "no request" if apart else "requests, for there was too little traffic,"
         said.append(f"The fresh slice shares {word} with the one that the search replayed.")
+    return said
+
+
+def _of_prompts(told: Any) -> list[str]:
+    """What the study's own prompts came to."""
+    if not isinstance(told, Mapping):
+        return []
+    said = [f"Its text is that of prompt set {told.get('name')}, of {told.get('prompts')} prompts."]
+    if isinstance(share := told.get("prefix_share"), int | float):
+        said.append(
+            f"Of {told.get('requests')} requests {told.get('cut')} had a prompt that was cut to their length, "
+            f"{told.get('joined')} several that were joined; {percent(share)} of the prompts' tokens repeat how an "
+            "earlier one began."
+        )
     return said

@@ -127,6 +127,10 @@ def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:
 
 
 def _traffic(study: StudyCreate) -> str:
+    return _requests(study) + (f" with the text of prompt set {study.prompts}" if study.prompts else "")
+
+
+def _requests(study: StudyCreate) -> str:
     if study.workload:
         return f"{traffic_words(study.workload)}, as if pool {study.pool} had served it,"
     return f"the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic"

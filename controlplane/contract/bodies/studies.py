@@ -203,6 +203,13 @@ class StudyCreate(BaseModel):
         description="what is replayed as if the pool had served it: a kept workload's name, or a profile at requests a "
         "second (`profile:chat@4`; chat, rag, code, agents); empty: what the pool served",
     )
+    prompts: str = Field(
+        default="",
+        max_length=64,
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$",
+        description="a kept prompt set's name: its text is replayed in place of the bundled one, chosen by the lengths "
+        "of the traffic; empty: the bundled one, with the prefixes that the traffic shared",
+    )
     workload_s: float = Field(
         default=300, ge=10, le=86400, description="seconds of the pool's newest traffic to replay"
     )

@@ -89,6 +89,43 @@ class KeptTraffic(BaseModel):
     traffic: str = Field(description="packed, as it was added")
 
 
+class PromptSetCreate(BaseModel):
+    """`POST /api/v1/prompt-sets`: prompts to keep under a name, for studies to replay."""
+
+    name: str = Field(pattern=WORKLOAD_NAME, description="letters, digits, `.`, `_` and `-`; at most 64")
+    prompts: str = Field(
+        min_length=1,
+        max_length=LONGEST_TRAFFIC,
+        description="packed: base64 of deflated JSON (RFC 1950), a list of `[text, most tokens of its answer or null]`",
+    )
+
+
+class PromptFigures(BaseModel):
+    """What prompts are like."""
+
+    prompts: int = Field(description="how many")
+    characters: dict[str, int] = Field(description="of a prompt: `p50`, `p95`, `p99`")
+    with_max_tokens: int = Field(description="how many say how many tokens their answer may have")
+
+
+class KeptPromptSet(BaseModel):
+    """Prompts that the service keeps under a name, without them."""
+
+    id: int = Field(description="its number, which no other set is ever given")
+    name: str = Field(description="what studies call it")
+    created_by: str = Field(description="the name of the token that added it")
+    created_at: datetime = Field(description="when it was added")
+    packed_bytes: int = Field(description="bytes that it takes when it is packed")
+    figures: PromptFigures = Field(description="what it is like")
+
+
+class PromptSetText(BaseModel):
+    """`GET /api/v1/prompt-sets/{name}/text`: the prompts themselves."""
+
+    id: int = Field(description="the set's number")
+    prompts: str = Field(description="packed, as they were added")
+
+
 class RequestRecord(BaseModel):
     """One finished request with its whole waterfall (seconds), as `GET /api/v1/requests` lists it."""
 

@@ -8,7 +8,7 @@ from controlplane.contract.knobs import KNOBS
 OF_REPLAYS = (
     *("max_lost_share", "least_agreement", "most_logprob_drop", "evaluation", "evaluation_margin", "suggested"),
     *("workload", "workload_s", "load", "trial_requests", "load_replays", "finalists", "finalist_repeats", "seed"),
-    *("also", "also_tolerance", "node_hour_price", "currency"),
+    *("prompts", "also", "also_tolerance", "node_hour_price", "currency"),
     *("propose_rollout", "auto_start_rollout"),
 )
 """Fields of a study that trials on a node of their own alone have."""

@@ -46,6 +46,7 @@ def test_the_columns_of_secrets_are_known() -> None:
         "destination.url",
         "fleet_secret.value",
         "person.subject",
+        "prompt_set.prompts",
         "rollout_hook.secret",
         "rollout_hook.url",
     ]

@@ -23,6 +23,7 @@ from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.studies import endpoints, lease_endpoints
 from controlplane.studies.meters import LateReports
+from controlplane.studies.prompt_sets import prompt_set_endpoints
 from controlplane.studies.workloads import workload_endpoints
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
@@ -111,6 +112,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
     app.include_router(endpoints.router)
     app.include_router(lease_endpoints.router)
     app.include_router(workload_endpoints.router)
+    app.include_router(prompt_set_endpoints.router)
     error_handlers.install(app)
     return app
 

@@ -13,9 +13,10 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
-from controlplane.contract.bodies.workload import Workload, WorkloadCreate
+from controlplane.contract.bodies.workload import PromptSetCreate, Workload, WorkloadCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.packed_prompts import Prompt, packed_prompts
 from controlplane.contract.planning.packed_traffic import packed
 from controlplane.contract.planning.traffic_mix import unpacked_mix
 from tests.processes import wait_for
@@ -125,6 +126,38 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert any("measured again" in beat.progress for beat in service.beats)
     assert {trial.worker for trial in service.trials} == {"w"} and {trial.node for trial in service.trials} == {"t1"}
     assert [trial.order.pair for trial in pairs] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("service", [{"prompts": "support", "max_trials": 3, "finalists": 1}], indirect=True)
+def test_a_studys_own_prompts_are_what_is_replayed(
+    service: StudyService, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[Workload, Sequence[Sequence[int]]]] = []
+    inner = TrialNode.run
+
+    def run(node: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], **how: Any) -> ReplayResult:
+        if "bounds" in how:
+            sent.append((workload, texts))
+        return inner(node, workload, texts, **how)
+
+    monkeypatch.setattr(TrialNode, "run", run)
+    own = [Prompt("SHOP: " + f"{place}" * (10 + 7 * place)) for place in range(60)]
+    wanted = PromptSetCreate(name="support", prompts=packed_prompts(own))
+    with Client(service.url, service.token) as client:
+        client.add_prompt_set(wanted)
+        _work(service)
+        told = service.study.workload_summary["prompts"]
+        assert (told["name"], told["prompts"]) == ("support", 60) and told["cut"] + told["joined"] > 0
+        assert service.study.workload_summary["primed"] == {"prefixes": 0, "blocks": 0}
+        assert service.study.result is not None, service.study.error
+        begin = [ord(letter) for letter in "SHOP: "]
+        for workload, texts in sent:
+            assert [len(text) for text in texts] == [one.input_length for one in workload.requests]
+            assert all(text[:6] == begin[: len(text)] for text in texts)
+        second = service.create(service.study.spec)
+        client.remove_prompt_set("support")
+        _work(service)
+        assert "no prompt set 'support'" in service.read(second).error
 
 
 @pytest.mark.usefixtures("at_once")

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from controlplane.api.body_examples import EXAMPLES
 from controlplane.contract.bodies.access import Scope
-from controlplane.contract.bodies.workload import WorkloadCreate
+from controlplane.contract.bodies.workload import PromptSetCreate, WorkloadCreate
 from controlplane.contract.errors import Conflict
 from tests.web.conftest import checked, signed_in
 from tests.web.part_html import part_html
@@ -95,6 +95,22 @@ def test_kept_workloads_and_profiles_are_offered_beside_what_the_pool_served(
             assert '<span id="about-workload" class="bad"' in wrong and "Wants requests a second" in wrong
         finally:
             client.remove_workload("friday")
+
+
+def test_kept_prompts_are_offered_beside_the_bundled_text(
+    admin: httpx.Client, stack: Any, said: dict[str, str]
+) -> None:
+    with stack.client() as client:
+        client.add_prompt_set(cast(PromptSetCreate, EXAMPLES["PromptSetCreate"]["five prompts that begin alike"]))
+        try:
+            shown = admin.get(NEW, params={"prompts": "support"}).text
+            assert '<option value="support" selected>prompt set support</option>' in shown
+            looked = admin.post(CHECK, data=said | {"prompts": "support"}).text
+            assert "traffic with the text of prompt set support" in looked
+            refused = admin.post(CHECK, data=said | {"prompts": "support", "where": "online"}).text
+            assert '<span id="about-prompts" class="bad"' in refused
+        finally:
+            client.remove_prompt_set("support")
 
 
 def test_a_refusal_loses_nothing(admin: httpx.Client, stack: Any, said: dict[str, str]) -> None:

@@ -775,6 +775,19 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
+        "prompt_set",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("prompts", sa.String(), nullable=True),
+        sa.Column("packed_bytes", sa.Integer(), nullable=False),
+        sa.Column("figures", sa.JSON(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("name"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "study_plan",
         sa.Column("study_id", sa.Integer(), nullable=False),
         sa.Column("plan", sa.JSON(), nullable=False),
@@ -895,6 +908,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_trial_lease_study_id"), table_name="trial_lease")
     op.drop_table("trial_lease")
     op.drop_table("study_plan")
+    op.drop_table("prompt_set")
     op.drop_table("workload")
     op.drop_table("pool")
     op.drop_index(op.f("ix_browser_session_person_id"), table_name="browser_session")

@@ -1,0 +1,1 @@
+"""Prompts that the service keeps under a name, for studies to replay."""
