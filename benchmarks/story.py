@@ -117,8 +117,8 @@ def main() -> int:
         f"{os.cpu_count()} cores; seeds from {arguments.seed}; Python {platform.python_version()}\n"
     )
     print(
-        "| run | whole, s | first finding, s | first gain, s | named after, s | back after the alert, s | ttft p99 before, ms | during | back | after "
-        "| e2e p95 before, ms | after | ended well |"
+        "| run | whole, s | first finding, s | first gain, s | named after, s | back after the alert, s "
+        "| ttft p99 before, ms | during | back | after | e2e p95 before, ms | after | ended well |"
     )
     print("|" + "---|" * 13, flush=True)
     runs = []

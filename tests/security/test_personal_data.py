@@ -18,9 +18,12 @@ from controlplane.auth.browser_address import SeenFrom
 from controlplane.auth.known_people import Somebody
 from controlplane.auth.tables import PersonRow
 from controlplane.contract.bodies.people import Role
+from controlplane.contract.bodies.workload import PromptSetCreate
 from controlplane.contract.clock import utc_now
+from controlplane.contract.planning.packed_prompts import Prompt, packed_prompts
 from controlplane.keys import Keyring, reencryption
 from controlplane.ledger.inspection import verify
+from controlplane.studies.prompt_sets import prompt_set_store
 
 
 @pytest.fixture
@@ -136,6 +139,21 @@ def test_a_rotation_encrypts_people_and_sessions_anew_and_they_are_the_same(http
     after = everything(http, number, ada)
     assert (after["person"], after["sessions"][0]["address"]) == (before["person"], "10.0.0.9")
     assert signed_in(http, "ada@example.com", "subject-8261")[0] == number
+
+
+def test_where_the_keys_are_lost_prompts_are_named_and_removed(http: TestClient, tmp_path: Path) -> None:
+    service, lost = Service.of(http.app), Keyring(tmp_path / "another.key")  # type: ignore[arg-type]
+    found = [Prompt(f"what ann@example.com asked {place}") for place in range(5)]
+    wanted = PromptSetCreate(name="support", prompts=packed_prompts(found))
+    with service.database.session() as session:
+        prompt_set_store.add(session, wanted, found, service.keyring, actor="ann", now=utc_now())
+    named = lost_secrets.forget(service.database, lost, utc_now(), only_name=True)
+    assert "prompt set 'support': add it anew" in named
+    with service.database.read_session() as session:
+        assert prompt_set_store.text(session, "support", service.keyring).prompts == wanted.prompts, "it was only named"
+    assert lost_secrets.forget(service.database, lost, utc_now(), only_name=False) == named
+    with service.database.read_session() as session:
+        assert prompt_set_store.listing(session, before_id=None, limit=9) == []
 
 
 def test_where_the_keys_are_lost_people_are_named_and_removed(http: TestClient, tmp_path: Path) -> None:
