@@ -3,11 +3,13 @@
     python -m benchmarks.tuner_measures.goodput_live --load 8 --runs 3
     python -m benchmarks.tuner_measures.goodput_live --load 4 --engine vllm
     python -m benchmarks.tuner_measures.goodput_live --objective max_load --load 1 --study 900
+    python -m benchmarks.tuner_measures.goodput_live --engine vllm --space prefill_schedule_interval=1,2,4 --also tpot:0.5
 
 Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
 traffic), and one study of it with `objective: "goodput"` or `"max_load"`. A row a run: good requests a second by
 default and with the winner, or the largest loads of both, measured again in pairs on traffic that the search did not
-see, the gain with its interval, what won.
+see, the gain with its interval, what won. `--space` searches these knobs alone, those that nodes declare among them;
+with `--also` what is left to choose among follows.
 """
 
 import argparse
@@ -20,9 +22,11 @@ from agents.backends.vllm.doctor.installation import default_executable
 from agents.demo.plan import POOL, Plan
 from benchmarks.tuner_measures.live_fleet import study_live
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
-from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult
+from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate, StudyResult
 from controlplane.contract.planning.carried_text import carried_text
+from controlplane.contract.planning.objective_text import front_text
 from controlplane.terminal.bodies.limit_option import parse_limit
+from controlplane.terminal.studies.study_options import also_of, space_of
 from tests.processes import free_ports
 from tuner.study.study_text import changes, more_a_second
 
@@ -63,6 +67,8 @@ def main() -> None:
     options.add_argument("--objective", choices=OF_LIMITS, default="goodput")
     options.add_argument("--trials", type=int, default=10)
     options.add_argument("--pairs", type=int, default=6)
+    options.add_argument("--space", action="append", default=[], help="as of `tailwright studies start`; repeatable")
+    options.add_argument("--also", action="append", default=[], help="METRIC:QUANTILE; repeatable")
     wanted = options.parse_args()
     limits = [parse_limit(text, "--limit") for text in wanted.limit or ["ttft:0.95<=0.2", "e2e:0.95<=0.5"]]
     told = ", ".join(f"{limit.metric} at most {limit.limit_s:g} s" for limit in limits)
@@ -92,9 +98,16 @@ def main() -> None:
                 finalist_repeats=wanted.pairs,
                 seed=plan.seed,
                 propose_rollout=False,
+                space={name: KnobRange.model_validate(of) for name, of in space_of(wanted.space).items()},
+                also=[Objective.model_validate(one) for one in also_of(wanted.also)],
             )
-            with study_live(plan, asked, asked.max_duration_s + 120) as (_, study):
+            with study_live(plan, asked, asked.max_duration_s + 120) as (client, study):
                 print(row(number + 1, study), flush=True)
+                for trial in client.trials(study.id):
+                    print(f"trial {trial.number}, {trial.kind}: {trial.knobs}: {trial.objective_s}, {trial.also_s}")
+                for one in study.result.front if study.result else ():
+                    told = ", ".join(front_text(aim, one) for aim in asked.objectives)
+                    print(f"left to choose among: {told}: {one.knobs}")
 
 
 if __name__ == "__main__":
