@@ -3,7 +3,7 @@
     python -m benchmarks.tuner_measures.goodput_live --load 8 --runs 3
     python -m benchmarks.tuner_measures.goodput_live --load 4 --engine vllm
     python -m benchmarks.tuner_measures.goodput_live --objective max_load --load 1 --study 900
-    python -m benchmarks.tuner_measures.goodput_live --engine vllm --space prefill_schedule_interval=1,2,4 --also tpot:0.5
+    python -m benchmarks.tuner_measures.goodput_live --engine vllm --space watermark=0..0.3 --also tpot:0.5
 
 Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
 traffic), and one study of it with `objective: "goodput"` or `"max_load"`. A row a run: good requests a second by

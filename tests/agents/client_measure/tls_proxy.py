@@ -67,7 +67,11 @@ class TlsProxy:
 
     async def _connection(self, connected: socket.socket) -> None:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        # The bytes of the handshake stay in the socket until the delay is over.
+        # The handshake begins by the client's first bytes, which stay in the socket until the delay is over.
+        began = asyncio.Event()
+        loop.add_reader(connected, began.set)
+        await began.wait()
+        loop.remove_reader(connected)
         await asyncio.sleep(self._delays.handshake_s)
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             transport, protocol = await loop.connect_accepted_socket(
