@@ -11,9 +11,9 @@ from sqlmodel import Session
 
 from controlplane.contract.bodies.access import Scope, TokenView
 from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
 from controlplane.db.paging import page_of
 from controlplane.db.probe import ProbeRow, prove_write
-from tests.made_tables import migrate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path / 'd.db'}")
-    migrate(made)
+    upgrade(made)
     yield made
     made.close()
 
