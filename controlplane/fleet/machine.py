@@ -5,7 +5,7 @@ itself is left alone; a knob that an engine does not report is never called drif
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -55,6 +55,8 @@ class Wish:
     revision: Revision
     cache_reset: int = 0
     promoted: Revision | None = None
+    bodies: dict[float, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By lease what `remote_body` has found: of a wave's nodes all get the same."""
 
     @property
     def mark(self) -> "Mark":
@@ -104,6 +106,12 @@ def wanted_revision(override: int | None, pool_revision: int | None) -> int | No
 
 def remote_body(wish: Wish, lease_s: float) -> bytes:
     """The body of the configuration map's entry "engine.json". Agents pass over keys that they do not know."""
+    if lease_s not in wish.bodies:
+        wish.bodies[lease_s] = _remote_body(wish, lease_s)
+    return wish.bodies[lease_s]
+
+
+def _remote_body(wish: Wish, lease_s: float) -> bytes:
     body = _body(wish.revision)
     if wish.cache_reset:
         body["cache_reset"] = wish.cache_reset

@@ -153,6 +153,7 @@ def test_a_leased_revision_says_for_how_long_and_what_comes_after_and_else_the_s
     lease = said.pop("lease")
     assert said == json.loads(machine.remote_body(plain, 60.0)), "what agents that know no leases read"
     assert lease == {"duration_s": 60.0, "promoted": json.loads(machine.remote_body(Wish(promoted), 60.0))}
+    assert json.loads(machine.remote_body(leased, 30.0))["lease"]["duration_s"] == 30.0
     assert machine.revision_part(leased.hash) == Wish(trial).hash
 
 
