@@ -56,7 +56,7 @@ def main() -> None:
     print(f"| nodes drift by | judged for | standard error | equal: not worse | {worse_heads} |")
     print("|---" * (4 + len(factors)) + "|")
     for name, drift in (("1 %", Shape().drift), ("4 %", ((0.02, 1200.0), (0.03, 7200.0)))):
-        for judged_s in (300.0, 1800.0, 3600.0):
+        for judged_s in (300.0, 1800.0, 3600.0, 14400.0):
             error = standard_error(replace(Shape(), drift=drift), judged_s)
             worse = [shown((math.log(factor) - TOLERATED) / error, NATS_WORSE) for factor in factors]
             cells = [f"{100 * one:.0f} %" for one in (shown(TOLERATED / error, NATS_NOT_WORSE), *worse)]
