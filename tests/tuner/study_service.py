@@ -208,8 +208,8 @@ class StudyService:
         @app.get("/api/v1/scalars")
         def scalars(request: Request) -> Any:
             asked = dict(request.query_params)
-            assert (asked["pool"], asked["role"]) == (POOL, "serving")
-            told = self.drafts.get(asked["metric"], [])
+            assert asked["role"] == "serving"
+            told = self.drafts.get(asked["metric"], []) if asked["pool"] == POOL else []
             points = [{"time": NOW + timedelta(seconds=5 * place), "value": value} for place, value in enumerate(told)]
             series = [{"labels": {}, "value": sum(told), "points": points}] if told else []
             about = {"metric": asked["metric"], "unit": "{token}", "kind": "sum"}

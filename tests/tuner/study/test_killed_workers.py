@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
     "space": {"max_num_batched_tokens": {"choices": [24, 128, 512]}},
     "max_trials": 3,
     "max_duration_s": 120,
-    "trial_requests": 8,
+    "trial_requests": 6,
     "finalists": 2,
     "finalist_repeats": 2,
 }
