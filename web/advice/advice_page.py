@@ -1,5 +1,6 @@
 """Advice: what binds a pool, what it carries and what a peak means, and the techniques worth a trial."""
 
+import shlex
 from collections.abc import Sequence
 
 from controlplane.client import Client
@@ -48,6 +49,7 @@ def advice(client: Client, selection: Selection) -> Context:
         "fits": FITS,
         "mix_parts": MIX_PARTS,
         "times": TIMES,
+        "hardware": f"tailwright hardware --model DIR --pool {shlex.quote(found.pool)}",
         "said_times": f"{peak_of(selection):g}",
     }
 
