@@ -191,7 +191,7 @@ def test_reading_what_is_sensitive_is_recorded_without_what_was_read(
     reads = token(http, "read")
     number = http.get("/api/v1/tokens/self", headers=reads).json()["id"]
     for route in sorted(SENSITIVE):
-        path = route.replace("{request_id:path}", "4711").replace("{person_id:int}", "1")
+        path = route.replace("{request_id:path}", "4711").replace("{person_id:int}", "1").replace("{name}", "support")
         for _ in range(3):
             http.get(path)
         http.get(path, headers=reads)
@@ -203,7 +203,7 @@ def test_reading_what_is_sensitive_is_recorded_without_what_was_read(
     assert {line: count for line, count in told.items() if line.startswith(admin)} == {
         f"{admin} route='GET {route}'": 3 for route in SENSITIVE
     }
-    refused = {"/api/v1/tokens", "/api/v1/people"}
+    refused = {"/api/v1/tokens", "/api/v1/people", "/api/v1/prompt-sets/{name}/text"}
     assert {line for line in told if not line.startswith(admin)} == {
         f"actor='read-token' {reader} route='GET {route}'" for route in SENSITIVE - refused
     }
