@@ -93,6 +93,7 @@ FACES = {
         "fleet_outline",
         "machine",
         "node_drift",
+        "node_views",
         "revisions",
         "running",
         "selected_nodes",
