@@ -37,7 +37,7 @@ const SHAPES = {
 
 function paint(figure) {
   const canvas = figure.querySelector("canvas");
-  if (!canvas) return;
+  if (!canvas || !figure.isConnected) return; // What is taken out has a size once more, and no style.
   const data = dataOf(figure, ATTRIBUTE);
   const width = canvas.parentElement.clientWidth;
   const layout = layoutOf(data, width);

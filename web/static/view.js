@@ -7,6 +7,7 @@ const WHOLE = ["timezone", "refresh"]; // What all of the document depends on.
 const main = () => document.getElementById("main");
 const stream = () => document.querySelector("[data-stream]");
 const PAINTED_MS = 50;
+let held = false; // The focus was within what is being replaced.
 let pressed = null; // The view whose link is held down, and its answer, which is on its way.
 
 function isView(address) {
@@ -49,10 +50,10 @@ async function showFrame(brought) {
 }
 
 async function showAll(brought) {
-  const held = main().contains(document.activeElement);
   document.title = brought.title;
   main().replaceWith(document.adoptNode(brought.getElementById("main")));
   if (held) main().focus({ preventScroll: true });
+  held = false;
   window.htmx.process(main());
   const begun = brought.querySelector("[data-stream]");
   if (begun) main().after(document.adoptNode(begun));
@@ -62,7 +63,9 @@ async function showAll(brought) {
 }
 
 async function bring(address, signal) {
+  held ||= main().contains(document.activeElement);
   main().setAttribute("aria-busy", "true");
+  main().inert = true; // Its links say what was asked for before.
   const asked = pressed?.address === address ? pressed.answer : ask(address, signal);
   pressed = null;
   const answer = await asked;
