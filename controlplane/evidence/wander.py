@@ -8,7 +8,7 @@ it after sampling). A history shows slow noise only in part; so each slow proces
 The fit answers one question: how do the means of spans of time vary together when nothing has happened?
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -24,8 +24,7 @@ QUICK_TICKS = 36.0
 SCALES = tuple(2**power for power in range(14))
 LEAST_PAIRS = 2
 CAUTION = 1.0
-"""How much of its caution what is seen at a scale is raised by; 0: taken as it is."""
-FEW_PAIRS = 3.0
+"""Standard errors by which what is seen at a scale is raised."""
 REWEIGHTED = 4
 ROUNDS = 30
 TINY = 1e-9
@@ -82,24 +81,9 @@ def _mean_covariance(edges: Floats) -> Floats:
     return np.asarray(apart)
 
 
-def by_standard_error(pairs: Floats) -> Floats:
-    """Of a variance that so many pairs of spans show: the part by which it is taken to be more."""
-    return np.sqrt(2.0 / pairs)
-
-
-def by_pairs(pairs: Floats) -> Floats:
-    """The same, more where pairs are fewer than five and less where they are more: a few may have missed most of it."""
-    return FEW_PAIRS / pairs
-
-
-def fit(
-    values: Floats,
-    sampling: Floats,
-    floors: Sequence[float],
-    caution: Callable[[Floats], Floats] = by_standard_error,
-) -> Wander:
+def fit(values: Floats, sampling: Floats, floors: Sequence[float]) -> Wander:
     """values: float64[ticks], nan where there was nothing; sampling: the known variance of each; floors: the least
-    variance of each process; caution: by the number of pairs that show a scale."""
+    variance of each process."""
     known = np.isfinite(values)
     if known.sum() < 3:
         return Wander(tuple(floors))
@@ -113,7 +97,7 @@ def fit(
     if not seen:
         return Wander(tuple(floors))
     shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
-    return Wander(tuple(np.maximum(_likeliest(seen, shape, caution), floors).tolist()))
+    return Wander(tuple(np.maximum(_likeliest(seen, shape), floors).tolist()))
 
 
 class Seen(NamedTuple):
@@ -152,12 +136,12 @@ def _shape(scale: int, tau: float) -> float:
     return float(mean[0, 0] + mean[1, 1] - 2.0 * mean[0, 1])
 
 
-def _likeliest(seen: Sequence[Seen], shape: Floats, caution: Callable[[Floats], Floats]) -> Floats:
+def _likeliest(seen: Sequence[Seen], shape: Floats) -> Floats:
     """The variances under which the differences are likeliest, were those of each scale by themselves: least squares
     whose weights come from the fit before. What few pairs show is taken to be somewhat more than they show."""
     sampling = np.array([found.sampling for found in seen])
     pairs = np.array([float(found.pairs) for found in seen])
-    square = np.array([found.square for found in seen]) * (1.0 + CAUTION * caution(pairs))
+    square = np.array([found.square for found in seen]) * (1.0 + CAUTION * np.sqrt(2.0 / pairs))
     wanted = np.maximum(square - sampling, 0.0)
     expected = np.maximum(square, 1e-12)
     found = np.zeros(shape.shape[1])

@@ -237,7 +237,7 @@ def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool])
     for wanted in _wanted(past.yardstick.usual, bucket):
         values, sampling = wanted.mean.of_each(scored, ticks)
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
-            lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s, wander.by_pairs)
+            lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s)
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
 
 
@@ -247,20 +247,12 @@ def _on_ticks(one: ScoredEach, places: Ints, kept: Flags, ticks: int) -> ScoredE
     return ScoredEach(*found)
 
 
-def line_of(
-    wanted: S,
-    values: Floats,
-    sampling: Floats,
-    usual: int,
-    span_s: float,
-    caution: Callable[[Floats], Floats] = wander.by_standard_error,
-) -> Line[S]:
-    """The line of a series, float64[ticks]; its first `usual` ticks, over so many seconds, tell how it wanders, with as
-    much caution as `wander.fit` takes."""
+def line_of(wanted: S, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line[S]:
+    """The line of a series, float64[ticks]; its first `usual` ticks, over so many seconds, tell how it wanders."""
     slow = wanted.drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
-    noise = wander.fit(values[:usual], sampling[:usual], floors, caution)
+    noise = wander.fit(values[:usual], sampling[:usual], floors)
     level = float(np.average(values[:usual][known], weights=1.0 / (sampling[:usual][known] + noise.tick)))
     return Line(wanted, usual, Scan.of(noise, usual), Sums.of(values, sampling, noise, level))
 

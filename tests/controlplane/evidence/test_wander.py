@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from controlplane.evidence.wander import (
-    TAUS_TICKS,
-    Wander,
-    _mean_covariance,
-    by_pairs,
-    by_standard_error,
-    fit,
-    non_negative,
-)
+from controlplane.evidence.wander import TAUS_TICKS, Wander, _mean_covariance, fit, non_negative
 
 NO_FLOORS = [0.0] * len(TAUS_TICKS)
 
@@ -47,23 +39,6 @@ def test_floors_hold_and_a_history_of_nothing_has_only_them() -> None:
     floors = [0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2]
     assert fit(np.full(100, np.nan), np.full(100, 1.0), floors).variances == tuple(floors)
     assert fit(np.zeros(100), np.full(100, 1.0), floors).variances[-1] == 0.2
-
-
-def test_caution_by_pairs_is_more_where_a_few_show_a_scale_and_less_where_many_do() -> None:
-    pairs = np.array([2.0, 4.0, 5.0, 16.0, 180.0, 2000.0])
-    assert (by_pairs(pairs) > by_standard_error(pairs)).tolist() == [True, True, False, False, False, False]
-    assert by_pairs(pairs) == pytest.approx([1.5, 0.75, 0.6, 0.1875, 1 / 60, 0.0015])
-
-
-def test_with_caution_by_pairs_what_is_over_in_minutes_is_nearer_to_what_it_is() -> None:
-    """Six hours of noise of a minute: the quick variance of five minutes' mean, over some histories."""
-    sampling, truth = np.full(4320, 0.008), Wander((0.0, 0.0, 0.02, 0.0, 0.0, 0.0, 0.0)).quick_over(60)
-    found = {"by_pairs": 0.0, "by_standard_error": 0.0}
-    for seed in range(8):
-        values = process(math.sqrt(0.02), 12.0, 4320, seed) + 0.09 * np.random.default_rng(50 + seed).normal(size=4320)
-        for caution in (by_pairs, by_standard_error):
-            found[caution.__name__] += fit(values, sampling, NO_FLOORS, caution).quick_over(60) / truth / 8
-    assert 1.0 <= found["by_pairs"] < found["by_standard_error"] - 0.05, found
 
 
 def test_covariances_are_those_of_the_means_of_spans() -> None:

@@ -16,7 +16,6 @@ from controlplane.alerts.regressions.course import (
     Past,
     Shown,
     course,
-    line_of,
     strongest,
 )
 from controlplane.alerts.regressions.stacked_tails import Stack
@@ -25,7 +24,6 @@ from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.material import Tail
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE
 from controlplane.evidence.sketch import Sketch
-from controlplane.evidence.wander import by_pairs
 
 METRIC, TICKS = "prefill", 1000
 START_S = 50_000.0
@@ -94,13 +92,6 @@ def test_lines_are_of_what_the_stream_is(windows: list[Window]) -> None:
     assert set(made(windows, "a").lines) == {PLACE, APART}
     alone = [Window(one.start_s, 1.0, {METRIC: {"a": one.tails[METRIC]["a"]}}) for one in windows]
     assert set(made(alone, "a").lines) == {PLACE}, "all others are none"
-
-
-def test_its_noise_is_fitted_with_caution_by_pairs(windows: list[Window]) -> None:
-    known, line = past(windows), made(windows).lines[PLACE]
-    values, sampling = line.wanted.mean.of_each(known.scored, TICKS + 200)
-    noises = [line_of(line.wanted, values, sampling, TICKS, 5.0 * TICKS, *how).scan.wander for how in ((by_pairs,), ())]
-    assert line.scan.wander == noises[0] != noises[1]
 
 
 def test_a_young_or_thin_past_has_no_course(windows: list[Window]) -> None:
