@@ -22,7 +22,11 @@ function comes({ canIntercept, hashChange, downloadRequest, formData, navigation
   return isView(destination.url);
 }
 
-const ask = (address, signal) => fetch(address, { signal, headers: { Accept: "text/html" } });
+function ask(address) {
+  const stopping = new AbortController();
+  return { address, answer: fetch(address, { signal: stopping.signal, headers: { Accept: "text/html" } }), stop: () => stopping.abort() };
+}
+
 const documentOf = (text) => new DOMParser().parseFromString(text, "text/html");
 
 // Until the browser has had its turn; a document that nobody sees is never painted.
@@ -66,9 +70,10 @@ async function bring(address, signal) {
   held ||= main().contains(document.activeElement);
   main().setAttribute("aria-busy", "true");
   main().inert = true; // Its links say what was asked for before.
-  const asked = pressed?.address === address ? pressed.answer : ask(address, signal);
+  const asked = pressed?.address === address ? pressed : ask(address);
   pressed = null;
-  const answer = await asked;
+  signal.addEventListener("abort", asked.stop);
+  const answer = await asked.answer;
   signal.throwIfAborted();
   if (!answer.ok || answer.redirected) throw new Error("another answer than the page's: " + answer.status);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -107,7 +112,10 @@ if (window.navigation && stream() && document.querySelector("form.bar")) {
   document.addEventListener("pointerdown", ({ target, button, isPrimary, ctrlKey, metaKey, shiftKey, altKey }) => {
     const link = target.closest?.("a[href]:not([download], [target])");
     if (!link || button || !isPrimary || ctrlKey || metaKey || shiftKey || altKey || link.hash || !isView(link.href)) return;
-    pressed = { address: link.href, answer: ask(link.href) };
+    pressed = ask(link.href);
     pressed.answer.catch(() => {}); // Told to who waits for it.
   });
+  // A press that led nowhere: what it asked for is soon not of now. (A click follows in the same task.)
+  const forget = () => window.setTimeout(() => { pressed?.stop(); pressed = null; });
+  for (const ended of ["pointerup", "pointercancel"]) document.addEventListener(ended, forget);
 }

@@ -95,6 +95,24 @@ def test_a_links_view_is_asked_for_once_and_before_it_is_let_go(bare_page: Page)
     expect(page.locator("main")).to_be_focused()
 
 
+def test_what_a_press_asked_for_that_was_taken_back_is_shown_to_nobody(bare_page: Page) -> None:
+    page = opened(bare_page)
+    asked: list[str] = []
+    page.on(
+        "request", lambda one: asked.append(one.url) if "/explore?" in one.url and "/live/" not in one.url else None
+    )
+    link = page.locator("main nav.choices a").nth(1)
+    link.hover()
+    with page.expect_request(lambda one: "/explore?" in one.url):
+        page.mouse.down()
+    page.mouse.move(5, 5)
+    page.mouse.up()
+    link.press("Enter")
+    page.wait_for_url("**/explore?metric=*")
+    expect(page.locator("main[aria-busy]")).to_have_count(0)
+    assert len(asked) == 2 and page.evaluate(MARKED)
+
+
 def pause(page: Page) -> None:
     page.locator("[data-action=pause]").click()
 
