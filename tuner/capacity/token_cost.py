@@ -6,10 +6,7 @@ that of the load. Answers are as long as they were, whatever is set; what is los
 
 from __future__ import annotations
 
-from controlplane.contract.bodies.studies import (
-    Costs,
-    TokenCost,
-)
+from controlplane.contract.bodies.studies import Costs, TokenCost
 from controlplane.contract.planning.measurement import TOKENS_COSTED, CarriedLoad, Carries
 from tuner.capacity.carried_load import counted
 

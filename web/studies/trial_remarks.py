@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from controlplane.contract.bodies.studies import Trial
-from controlplane.contract.planning.draft_acceptance import SURE, DraftCounts
-from controlplane.contract.share_text import share_text
+from controlplane.contract.planning.draft_acceptance import DraftCounts, counts_text
 
 
 def unsettled_says(trials: Sequence[Trial]) -> str:
@@ -29,5 +28,4 @@ def production_says(summary: dict[str, Any]) -> str:
         found = DraftCounts.model_validate(summary.get("drafts_in_production"))
     except ValidationError:
         return ""
-    share, error = share_text(found.share, 1), share_text(SURE * found.error, 1)
-    return f"In production {share} ± {error} of draft tokens are accepted."
+    return f"In production {counts_text(found)} of draft tokens are accepted."

@@ -69,12 +69,14 @@ def compared(production: DraftCounts, runs: Sequence[tuple[int, int]]) -> DraftA
     )
 
 
+def counts_text(counts: DraftCounts) -> str:
+    """ "46.0 % ± 2.1 %", the share with its 95 % interval."""
+    return f"{share_text(counts.share, 1)} ± {share_text(SURE * counts.error, 1)}"
+
+
 def acceptance_text(found: DraftAcceptance) -> str:
     """ "46.0 % ± 2.1 % of draft tokens in replays, 71.2 % ± 0.8 % in production", and the warning where they differ."""
-    replayed, production = (
-        f"{share_text(one.share, 1)} ± {share_text(SURE * one.error, 1)}" for one in (found.replayed, found.production)
-    )
-    told = f"{replayed} of draft tokens in replays, {production} in production"
+    told = f"{counts_text(found.replayed)} of draft tokens in replays, {counts_text(found.production)} in production"
     if found.differs:
         told += (
             ": more apart than chance explains. The replayed text is not like the pool's, and what drafts gain may "
