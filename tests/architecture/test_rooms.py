@@ -106,8 +106,8 @@ FACES = {
     "controlplane/rollouts": {"approval", "careful_request", "checks", "controller", "decision", "endpoints", "facts"}
     | {"dry_rollout", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}
     | {"tables", "time_bounds", "view"},
-    "controlplane/studies": {"checks", "endpoints", "lease_endpoints", "lease_store", "machine", "meters", "store"}
-    | {"tables", "trial_lease", "view"},
+    "controlplane/studies": {"checks", "endpoints", "kept_by_name", "lease_endpoints", "lease_store", "machine"}
+    | {"meters", "store", "tables", "trial_lease", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
         "assignments",

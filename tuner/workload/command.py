@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.bodies.workload import LONGEST_TRAFFIC, KeptWorkload, WorkloadCreate, WorkloadFormat
+from controlplane.contract.bodies.workload import KeptWorkload, WorkloadCreate, WorkloadFormat
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.packed_traffic import packed
@@ -24,6 +24,7 @@ from controlplane.terminal.output.printing import (
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
+from tuner.workload.packed_size import refuse_too_large
 from tuner.workload.rescale import cut
 from tuner.workload.trace_file import load_as
 
@@ -86,12 +87,7 @@ def add(
     except BadRequest as error:
         fail(f"--file: {error.message}", 1)
     traffic = packed([cut(found, 0, requests or len(found.requests))])
-    if len(traffic) > LONGEST_TRAFFIC:
-        fail(
-            f"--file: {len(traffic):,} bytes when it is packed, and {LONGEST_TRAFFIC:,} can be kept; "
-            "keep a part of it: --requests N",
-            1,
-        )
+    refuse_too_large(traffic, "--requests")
     made = client.add_workload(body_of(WorkloadCreate, {"name": name, "format": kind, "traffic": traffic}))
     if as_json:
         print_json(made)

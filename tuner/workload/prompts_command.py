@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.bodies.workload import LONGEST_TRAFFIC, KeptPromptSet, PromptSetCreate
+from controlplane.contract.bodies.workload import KeptPromptSet, PromptSetCreate
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.packed_prompts import packed_prompts
 from controlplane.terminal.bodies.contract_options import body_of
@@ -22,6 +22,7 @@ from controlplane.terminal.output.printing import (
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
+from tuner.workload.packed_size import refuse_too_large
 from tuner.workload.prompt_file import read_prompts
 
 app = subcommand(help="Prompts of one's own, kept under a name for studies to replay.", no_args_is_help=True)
@@ -75,12 +76,7 @@ def add(
     except BadRequest as error:
         fail(f"--file: {error.message}", 1)
     packed = packed_prompts(found)
-    if len(packed) > LONGEST_TRAFFIC:
-        fail(
-            f"--file: {len(packed):,} bytes when it is packed, and {LONGEST_TRAFFIC:,} can be kept; keep a part of it: "
-            "--prompts N",
-            1,
-        )
+    refuse_too_large(packed, "--prompts")
     made = client.add_prompt_set(body_of(PromptSetCreate, {"name": name, "prompts": packed}))
     if as_json:
         print_json(made)

@@ -2,16 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import func
-from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.contract.bodies.workload import KeptPromptSet, PromptSetCreate, PromptSetText
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.packed_prompts import Prompt
 from controlplane.db.rows import newest
 from controlplane.keys import Keyring, Place
+from controlplane.studies import kept_by_name
 from controlplane.studies.prompt_sets.prompt_set_checks import prompt_figures
 from controlplane.studies.tables import PromptSetRow
 from controlplane.studies.view import prompt_set_view
@@ -40,8 +39,6 @@ def add(
     session: Session, wanted: PromptSetCreate, found: list[Prompt], keyring: Keyring, *, actor: str, now: datetime
 ) -> KeptPromptSet:
     """`found`: what `wanted` packs (`prompt_set_checks.checked_prompts`). Raises `Conflict`."""
-    if session.exec(select(func.count()).select_from(PromptSetRow)).one() >= MOST_KEPT:
-        raise Conflict(f"name: {MOST_KEPT} prompt sets are kept already; remove one", field="name")
     row = PromptSetRow(
         name=wanted.name,
         packed_bytes=len(wanted.prompts),
@@ -49,13 +46,8 @@ def add(
         created_by=actor,
         created_at=now,
     )
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        raise Conflict(
-            f"name: prompts {wanted.name!r} are kept already; take another name, or remove them", field="name"
-        ) from None
+    taken = f"prompts {wanted.name!r} are kept already; take another name, or remove them"
+    kept_by_name.insert(session, row, most=MOST_KEPT, many="prompt sets", taken=taken)
     assert row.id is not None
     row.prompts = keyring.encrypt(session, _place(row.id), wanted.prompts)
     session.flush()
@@ -74,7 +66,7 @@ def remove(session: Session, name: str, *, actor: str, now: datetime) -> None:
 
 def check_kept(session: Session, name: str) -> None:
     """Whether a study can replay what it names. Raises `BadRequest`."""
-    if name and session.exec(select(PromptSetRow.id).where(col(PromptSetRow.name) == name)).first() is None:
+    if name and not kept_by_name.is_kept(session, PromptSetRow, name):
         raise BadRequest(
             f"prompts: no prompt set {name[:64]!r} is kept; add it by tailwright prompts add", field="prompts"
         )
@@ -85,7 +77,4 @@ def _place(number: int) -> Place:
 
 
 def _row(session: Session, name: str) -> PromptSetRow:
-    row = session.exec(select(PromptSetRow).where(col(PromptSetRow.name) == name)).first()
-    if row is None:
-        raise NotFound(f"no prompt set {name[:64]!r}", field="name")
-    return row
+    return kept_by_name.named(session, PromptSetRow, name, "prompt set")

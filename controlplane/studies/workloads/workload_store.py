@@ -2,16 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import func
-from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.contract.bodies.workload import KeptTraffic, KeptWorkload, Workload, WorkloadCreate
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.replayed_traffic_name import profile_of
 from controlplane.contract.planning.traffic_figures import figures_of
 from controlplane.db.rows import newest
+from controlplane.studies import kept_by_name
 from controlplane.studies.tables import WorkloadRow
 from controlplane.studies.view import workload_view
 
@@ -34,8 +33,6 @@ def traffic(session: Session, name: str) -> KeptTraffic:
 
 def add(session: Session, wanted: WorkloadCreate, found: Workload, *, actor: str, now: datetime) -> KeptWorkload:
     """`found`: what `wanted` packs (`workload_checks.checked_workload`). Raises `Conflict`."""
-    if session.exec(select(func.count()).select_from(WorkloadRow)).one() >= MOST_KEPT:
-        raise Conflict(f"name: {MOST_KEPT} workloads are kept already; remove one", field="name")
     row = WorkloadRow(
         name=wanted.name,
         format=wanted.format.value,
@@ -44,13 +41,8 @@ def add(session: Session, wanted: WorkloadCreate, found: Workload, *, actor: str
         created_by=actor,
         created_at=now,
     )
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        raise Conflict(
-            f"name: a workload {wanted.name!r} is kept already; take another name, or remove it", field="name"
-        ) from None
+    taken = f"a workload {wanted.name!r} is kept already; take another name, or remove it"
+    kept_by_name.insert(session, row, most=MOST_KEPT, many="workloads", taken=taken)
     said = {"name": row.name, "format": row.format, **row.figures}
     message = f"workload {row.name} of {len(found.requests):,} requests added"
     ledger.append(session, now, actor, "workload.added", f"workload/{row.id}", message, **said)
@@ -68,14 +60,11 @@ def check_kept(session: Session, name: str) -> None:
     """Whether a study can replay what it names. Raises `BadRequest`."""
     if not name or profile_of(name) is not None:
         return
-    if session.exec(select(WorkloadRow.id).where(col(WorkloadRow.name) == name)).first() is None:
+    if not kept_by_name.is_kept(session, WorkloadRow, name):
         raise BadRequest(
             f"workload: no workload {name[:64]!r} is kept; add it by tailwright workloads add", field="workload"
         )
 
 
 def _row(session: Session, name: str) -> WorkloadRow:
-    row = session.exec(select(WorkloadRow).where(col(WorkloadRow.name) == name)).first()
-    if row is None:
-        raise NotFound(f"no workload {name[:64]!r}", field="name")
-    return row
+    return kept_by_name.named(session, WorkloadRow, name, "workload")
