@@ -39,6 +39,7 @@ def main() -> None:
     options.add_argument("--tuning-weeks", type=float, default=4.0, help="of each easy world that rivals are tuned on")
     options.add_argument("--trials", type=int, default=9, help="of each fault and rate")
     options.add_argument("--rollouts", type=int, default=50, help="and half as many surges and mixes")
+    options.add_argument("--past", type=float, default=0.0, help="delays: hours watched before, beyond the baseline")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--without", default="", help="parts left out of the product: " + ", ".join(PARTS))
     chosen = options.parse_args()
@@ -54,7 +55,7 @@ def main() -> None:
             options.error(f"--{name}: there is no {unknown[0]!r}; there are {'; '.join(known)}")
     parts, methods, worlds, faults, without = (wanted for wanted, _ in lists.values())
     rates, rivals = [float(rate) for rate in chosen.rates.split(",")], [name for name in methods if name in RIVALS]
-    source, seed = lap(), chosen.seed
+    source, seed, past_s = lap(), chosen.seed, 3600.0 * chosen.past
     print(
         f"seed {seed}; arrivals: {source.source}; ticks of {WINDOW_S:g} s" + (f"; without {without}" if without else "")
     )
@@ -66,9 +67,9 @@ def main() -> None:
         false_alarms.measure(source, methods, worlds, rates, chosen.weeks, seed, thresholds, without)
     if "delays" in parts:
         told = {name: FAULTS[name] for name in faults}
-        delays.measure(source, methods, told, rates, chosen.trials, seed, thresholds, without)
+        delays.measure(source, methods, told, rates, chosen.trials, seed, thresholds, without, past_s)
     if "small" in parts:
-        delays.measure(source, methods, SMALL, rates, chosen.trials, seed, thresholds, without)
+        delays.measure(source, methods, SMALL, rates, chosen.trials, seed, thresholds, without, past_s)
     if "trade_offs" in parts:
         trade_offs.promotions(source, chosen.rollouts, seed)
     if "surges" in parts:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from benchmarks.detection_measures.fast_forward import WARM_S
 from benchmarks.detection_measures.limit import by_requests_s, nats_a_request, nats_wanted, with_common_noise_s
 from benchmarks.detection_measures.methods import METHODS, followed
 from benchmarks.detection_measures.rivals import RIVALS
-from benchmarks.detection_measures.scenes import DAY_S, FAULT_S, GOALS_S, HOUR_S, SMALL, WEEK_S, shape
+from benchmarks.detection_measures.scenes import DAY_S, GOALS_S, HOUR_S, SMALL, WEEK_S, shape
 from benchmarks.detection_measures.worlds import BUCKET_TOPS, Fault, World
 from controlplane.contract.bodies.alerts import RegressionCondition
 
@@ -46,8 +47,9 @@ def measure(
     seed: int,
     thresholds: Thresholds,
     without: Sequence[str] = (),
+    past_s: float = 0.0,
 ) -> None:
-    """Prints a row for each fault and rate."""
+    """Prints a row for each fault and rate. past_s: how long a pool has been watched before, beyond its baseline."""
     patience_s = DAY_S if faults is SMALL else HOUR_S
     watched = [name for name in methods if name in METHODS]
     rivals = [name for name in methods if name in RIVALS and faults is not SMALL]
@@ -58,7 +60,8 @@ def measure(
     )
     print("| fault | rate | " + " | ".join(heads) + " |")
     print("|---|---|" + "---|" * len(heads), flush=True)
-    for title, fault in faults.items():
+    for title, usual in faults.items():
+        fault = replace(usual, at_s=usual.at_s + past_s)
         for rate in rates:
             found: dict[str, list[float]] = {name: [] for name in (*watched, *rivals)}
             for trial in range(trials):
@@ -69,14 +72,14 @@ def measure(
                     return World(shape("easy", rate), source, key, (fault,))
 
                 for method in watched:
-                    raised = followed(method, world().chunks(FAULT_S + patience_s), without, first_only=True).raised
-                    late = raised[0] - FAULT_S if raised else math.inf
+                    raised = followed(method, world().chunks(fault.at_s + patience_s), without, first_only=True).raised
+                    late = raised[0] - fault.at_s if raised else math.inf
                     found[method].append(late if late > 0.0 else math.inf)
                 if rivals:
-                    said = Said.of(world().chunks(FAULT_S + patience_s), "prefill", rivals)
+                    said = Said.of(world().chunks(fault.at_s + patience_s), "prefill", rivals)
                     for name in rivals:
                         threshold = thresholds.get((name, rate), math.inf)
-                        found[name].append(delay(said.numbers[name], threshold, FAULT_S - WARM_S))
+                        found[name].append(delay(said.numbers[name], threshold, fault.at_s - WARM_S))
             cells = [f"{GOALS_S[title, rate]}" if (title, rate) in GOALS_S else "-", *limits(source, fault, rate, seed)]
             print(f"| {title} | {rate:g}/s | " + " | ".join([*cells, *map(told, found.values())]) + " |", flush=True)
 

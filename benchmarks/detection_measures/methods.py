@@ -45,6 +45,7 @@ PARTS = {
     "apart": "no line of a bucket against the others",
     "buckets": "all requests together alone, no line of a bucket",
     "tokens": "what longer prompts explain is left in",
+    "memory": "how latency wandered longer ago than the baseline is forgotten",
     "nodes": "no node against the others",
 }
 
@@ -84,6 +85,8 @@ class _AblatedWorkshop(Workshop):
         self._without = without
 
     def survey(self, learner: Learner, end_s: float, at_s: float) -> Course | None:
+        if "memory" in self._without:
+            learner.noise.by_line.clear()
         found = super().survey(learner, end_s, at_s)
         if found is None:
             return None

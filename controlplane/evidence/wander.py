@@ -8,6 +8,7 @@ it after sampling). A history shows slow noise only in part; so each slow proces
 The fit answers one question: how do the means of spans of time vary together when nothing has happened?
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,8 @@ SCALES = tuple(2**power for power in range(14))
 LEAST_PAIRS = 2
 CAUTION = 1.0
 """Standard errors by which what is seen at a scale is raised."""
+GROWN = 3.0
+"""Standard errors by which differences at a scale may exceed earlier ones by chance."""
 REWEIGHTED = 4
 ROUNDS = 30
 TINY = 1e-9
@@ -84,20 +87,36 @@ def _mean_covariance(edges: Floats) -> Floats:
 def fit(values: Floats, sampling: Floats, floors: Sequence[float]) -> Wander:
     """values: float64[ticks], nan where there was nothing; sampling: the known variance of each; floors: the least
     variance of each process."""
+    return wander_of(differences(values, sampling), floors)
+
+
+def wander_of(seen: Sequence["Seen"], floors: Sequence[float], before: Sequence["Earlier"] = ()) -> Wander:
+    """The wandering that differences by scale show; before: of longer ago, where that is known.
+
+    Where noise has grown at any scale since, by more than chance explains, `before` says nothing.
+    """
+    if not seen:
+        return Wander(tuple(floors))
+    known = {one.scale: one for one in before}
+    earlier = {now.scale: known[now.scale].under(now.sampling) for now in seen if now.scale in known}
+    if not any(now.has_grown(earlier[now.scale]) for now in seen if now.scale in earlier):
+        seen = [now.joined(earlier[now.scale]) if now.scale in earlier else now for now in seen]
+    shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
+    return Wander(tuple(np.maximum(_likeliest(seen, shape), floors).tolist()))
+
+
+def differences(values: Floats, sampling: Floats) -> list["Seen"]:
+    """How far neighbouring spans differ, by scale; nothing of fewer than three ticks. Arguments as of `fit`."""
     known = np.isfinite(values)
     if known.sum() < 3:
-        return Wander(tuple(floors))
+        return []
     weight = np.where(known, 1.0 / (sampling + np.median(sampling[known])), 0.0)
     sums = np.concatenate(
         [np.zeros((3, 1)), np.cumsum([weight, weight * np.where(known, values, 0.0), weight**2 * sampling], axis=1)],
         axis=1,
     )
     scales = [scale for scale in SCALES if 2 * LEAST_PAIRS * scale <= values.size] or [1]
-    seen = [found for scale in scales if (found := _seen(sums, scale)).pairs]
-    if not seen:
-        return Wander(tuple(floors))
-    shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
-    return Wander(tuple(np.maximum(_likeliest(seen, shape), floors).tolist()))
+    return [found for scale in scales if (found := _seen(sums, scale)).pairs]
 
 
 class Seen(NamedTuple):
@@ -105,9 +124,29 @@ class Seen(NamedTuple):
     much of it is sampling."""
 
     scale: int
-    pairs: int
+    pairs: float
     square: float
     sampling: float
+
+    def joined(self, other: "Seen") -> "Seen":
+        """With those of another stretch, of the same scale and with as much sampling."""
+        pairs = self.pairs + other.pairs
+        return self._replace(pairs=pairs, square=(self.pairs * self.square + other.pairs * other.square) / pairs)
+
+    def has_grown(self, earlier: "Seen") -> bool:
+        return self.square > earlier.square * (1.0 + GROWN * math.sqrt(2.0 / self.pairs + 2.0 / earlier.pairs))
+
+
+class Earlier(NamedTuple):
+    """The same of longer ago, freed of its sampling: `noise` may be below 0 by chance."""
+
+    scale: int
+    pairs: float
+    noise: float
+
+    def under(self, sampling: float) -> Seen:
+        """As differences that hold so much sampling."""
+        return Seen(self.scale, self.pairs, max(self.noise, 0.0) + sampling, sampling)
 
 
 def _seen(sums: Floats, scale: int) -> Seen:

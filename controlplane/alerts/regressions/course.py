@@ -20,11 +20,10 @@ from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import ScoredEach, Usual, Yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.evidence import wander
 from controlplane.evidence.replayed_rate import ReplayedRate, replayed_rate
 from controlplane.evidence.scores import Change, Scoring
 from controlplane.evidence.shift_scan import HINT, Scan, Sums, total
-from controlplane.evidence.wander import TAUS_TICKS
+from controlplane.evidence.wander import TAUS_TICKS, Earlier, Seen, differences, wander_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,6 +42,8 @@ TAIL_WEIGHTS = (0.25,) * len(TAILS)
 TOLERATED, TOLERATED_TAIL = Change(1.0), Change(1.5, 0.02)
 FACTORS = tuple(float(factor) for factor in 2.0 ** np.linspace(-1.0, 4.0, 61))
 """By which an effect is told."""
+MOST_COMMON = 1.5
+"""So far a shift of all may be noise that they share: what it makes of the tail is taken off, and no more than that."""
 FLOOR_FACTOR, FLOOR_SPAN_S = 0.012, 6 * 3600.0
 """So much drift of hours is supposed even where a baseline of six hours shows none; more of a shorter one."""
 HALF_HOUR_PART = 0.25
@@ -109,12 +110,13 @@ S = TypeVar("S", bound=Sought)
 
 @dataclass
 class Line(Generic[S]):
-    """One series of values. usual: how many of its ticks it was learnt from."""
+    """One series of values. usual: how many of its ticks it was learnt from; seen: how they differ, by scale."""
 
     wanted: S
     usual: int
     scan: Scan
     sums: Sums
+    seen: Sequence[Seen] = ()
 
     def shown(self, start_s: float, width_s: float, since_s: float) -> Shown | None:
         """Of rises that began at `since_s` or later; None where there is no sign of any."""
@@ -221,8 +223,11 @@ class Past:
         return cls(yardstick, stack.windows, usual_until_s, yardstick.score_each(stack))
 
 
-def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool]) -> Course | None:
-    """Of one stream; None where its past is too young or too thin. is_closed: of seconds, which of them say nothing."""
+def course(
+    past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool], before: Mapping[str, Sequence[Earlier]] = {}
+) -> Course | None:
+    """Of one stream; None where its past is too young or too thin. is_closed: of seconds, which of them say nothing;
+    before: by line, how it wandered longer ago."""
     if len(past.windows) < TOO_FEW_TICKS:
         return None
     starts = np.array([window.start_s for window in past.windows])
@@ -237,7 +242,7 @@ def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool])
     for wanted in _wanted(past.yardstick.usual, bucket):
         values, sampling = wanted.mean.of_each(scored, ticks)
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
-            lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s)
+            lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s, before.get(wanted.name, ()))
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
 
 
@@ -247,14 +252,18 @@ def _on_ticks(one: ScoredEach, places: Ints, kept: Flags, ticks: int) -> ScoredE
     return ScoredEach(*found)
 
 
-def line_of(wanted: S, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line[S]:
-    """The line of a series, float64[ticks]; its first `usual` ticks, over so many seconds, tell how it wanders."""
+def line_of(
+    wanted: S, values: Floats, sampling: Floats, usual: int, span_s: float, before: Sequence[Earlier] = ()
+) -> Line[S]:
+    """The line of a series, float64[ticks]; its first `usual` ticks, over so many seconds, tell how it wanders, with
+    what is known of `before`."""
     slow = wanted.drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
-    noise = wander.fit(values[:usual], sampling[:usual], floors)
+    seen = differences(values[:usual], sampling[:usual])
+    noise = wander_of(seen, floors, before)
     level = float(np.average(values[:usual][known], weights=1.0 / (sampling[:usual][known] + noise.tick)))
-    return Line(wanted, usual, Scan.of(noise, usual), Sums.of(values, sampling, noise, level))
+    return Line(wanted, usual, Scan.of(noise, usual), Sums.of(values, sampling, noise, level), seen)
 
 
 def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
@@ -279,7 +288,9 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
         drift = FLOOR_FACTOR / 0.1 * tails[0]
-        found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, mean=MeanScore(by_tail=True)))
+        common = [factor for factor in FACTORS if factor <= MOST_COMMON]
+        shifted = by_factor[: len(common)], [after(_by_tail, Change(factor)) for factor in common]
+        found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, mean=MeanScore(by_tail=True, shifted=shifted)))
     elif usual[only].share <= MOST_SHARE:
         found.append(Wanted(APART, rises, RISE_WEIGHTS, tolerated, drift, by_factor, MeanScore(only, apart=True)))
     return found

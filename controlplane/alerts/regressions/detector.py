@@ -185,7 +185,9 @@ class Workshop:
                 stack = Stack.of(moved(stack.windows, learner.metric, MIDDLE, learner.moves), learner.metric)
             usual = stack.among(_usual(stack, learner, end_s))
             self._past[key] = Past.of(yardstick(usual), stack, end_s)
-        return course(self._past[key], learner.bucket, lambda starts: within(starts, learner.closed))
+        return course(
+            self._past[key], learner.bucket, lambda starts: within(starts, learner.closed), learner.noise.by_line
+        )
 
     def _stack(self, metric: str, end_s: float) -> Stack:
         """What a baseline that ends there begins with, and all after it."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from controlplane.alerts.regressions.baseline import FLEET, MIN_BUCKET_COUNT, Baseline
 from controlplane.alerts.regressions.course import MATURE_S, TAIL, Course, Shown, strongest
+from controlplane.alerts.regressions.noise_memory import NoiseMemory
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.pool_record import Move, PoolRecord, Span
 from controlplane.contract.bodies.alerts import RegressionCondition
@@ -52,8 +53,9 @@ Survey = Callable[["Learner", float, float], Course | None]
 @dataclass
 class Learner:
     """`streams` and `crowded` (the evidence gathered beyond the known loads) by quantile are its memory, with `own`,
-    the spans of its past alarms, since when evidence counts, and until when a load that was new and stayed leaves it to
-    exceedances at each load (`settled_s`); baselines and course are rebuilt at need.
+    the spans of its past alarms, how its lines wandered in earlier days (`noise`), since when evidence counts, and
+    until when a load that was new and stayed leaves it to exceedances at each load (`settled_s`); baselines and course
+    are rebuilt at need.
 
     A baseline that is old enough has a course, which then says what the streams show: what it says of all requests is
     the lowest quantile's, what it says of the tail the highest's. A younger one is judged by exceedances alone.
@@ -70,6 +72,7 @@ class Learner:
     moved_by: list[int] = field(default_factory=list)
     counts_since_s: float = math.inf
     settled_s: float = -math.inf
+    noise: NoiseMemory = field(default_factory=NoiseMemory)
     course: Course | None = None
     baselines: dict[float, Baseline] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
@@ -258,7 +261,12 @@ class Learner:
         built = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
         if built or (has_moved and any(move.shifts is None for move in self.moves)):
             self.baselines = built
+            if self.noise.until_s - self.condition.baseline_s < self._restarted_s:
+                self.noise = NoiseMemory()
             self.course = survey(self, end_s, at_s) if self._is_mature and at_s >= self.settled_s else None
+            if self.course is not None and span_s >= self.condition.baseline_s:
+                seen = {name: line.seen for name, line in self.course.lines.items()}
+                self.noise.add(seen, end_s - self.condition.baseline_s, end_s)
         if not self.baselines and not alarmed and span_s < MATURE_S:
             self._begin(at_s, history, pools, build)
 
@@ -327,6 +335,7 @@ class Learner:
             "moved_by": self.moved_by,
             "counts_since_s": _finite(self.counts_since_s),
             "settled_s": _finite(self.settled_s),
+            "noise": self.noise.dump(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -339,6 +348,7 @@ class Learner:
         since_s, settled_s = state.get("counts_since_s"), state.get("settled_s")
         self.counts_since_s = math.inf if since_s is None else float(since_s)
         self.settled_s = -math.inf if settled_s is None else float(settled_s)
+        self.noise = NoiseMemory.load(state.get("noise", {}))
 
 
 def _finite(at_s: float) -> float | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,28 @@ from controlplane.alerts.regressions.yardstick import Scored, ScoredEach
 
 Floats = NDArray[np.float64]
 
+SHRUNK = 2.0
+"""Of how few requests a mean place is halved: the place of two or three is mostly their own, not a shift of all."""
+
 
 @dataclass(frozen=True)
 class MeanScore:
     """bucket: of its requests, None: of all; by_tail: their score by tail, else by place; apart: less the mean of the
-    other buckets."""
+    other buckets; shifted: mean scores by place and by tail of one shift of all after the other, ascending: what a
+    tick's place explains of its tail so is taken off.
+    """
 
     bucket: str | None = None
     by_tail: bool = False
     apart: bool = False
+    shifted: tuple[Sequence[float], Sequence[float]] | None = None
 
     def of(self, scored: Mapping[str, Scored]) -> tuple[float, float]:
         """Of one tick: mean and variance."""
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
         mean, variance = self._mean(mine)
+        if self.shifted is not None:
+            return mean - float(self._of_shift(*replace(self, by_tail=False)._mean(mine))), variance
         if not self.apart:
             return mean, variance
         others, others_variance = self._mean([one for name, one in scored.items() if name != self.bucket])
@@ -34,10 +42,17 @@ class MeanScore:
         """Of many ticks, float64[ticks] each."""
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
         means, variances = self._means(mine, ticks)
+        if self.shifted is not None:
+            return means - self._of_shift(*replace(self, by_tail=False)._means(mine, ticks)), variances
         if not self.apart:
             return means, variances
         others, others_variances = self._means([one for name, one in scored.items() if name != self.bucket], ticks)
         return means - others, variances + others_variances
+
+    def _of_shift(self, place: Floats | float, variance: Floats | float) -> Floats:
+        """The mean score by tail that a shift of all explains, whose place is known with so much variance."""
+        assert self.shifted is not None
+        return np.asarray(np.interp(place / (1.0 + SHRUNK * variance), *self.shifted))
 
     def _mean(self, among: Sequence[Scored]) -> tuple[float, float]:
         count, total, variance = 0, 0.0, 0.0

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from controlplane.evidence.wander import TAUS_TICKS, Wander, _mean_covariance, fit, non_negative
+from controlplane.evidence.wander import (
+    TAUS_TICKS,
+    Earlier,
+    Wander,
+    _mean_covariance,
+    differences,
+    fit,
+    non_negative,
+    wander_of,
+)
 
 NO_FLOORS = [0.0] * len(TAUS_TICKS)
 
@@ -74,3 +83,46 @@ def test_least_squares_without_negative_coefficients_are_the_best_there_are(seed
     found, best = non_negative(shape, wanted), optimize.nnls(shape, wanted)
     assert (found >= 0.0).all()
     assert np.linalg.norm(shape @ found - wanted) <= best[1] * (1.0 + 1e-6) + 1e-9
+
+
+def slow_noise(factor: float, ticks: int, seed: int) -> np.ndarray:
+    return factor * (process(0.1, 12.0, ticks, seed) + process(0.1, 360.0, ticks, seed + 500))
+
+
+def remembered(values: np.ndarray, sampling: float) -> list[Earlier]:
+    found = differences(values, np.full(values.size, sampling))
+    return [Earlier(one.scale, one.pairs, one.square - one.sampling) for one in found]
+
+
+def of_a_rise(found: Wander) -> float:
+    """The variance of five minutes less the hour before: what a rise is told from."""
+    spans = found.covariance(np.array([0.0, 60.0, 780.0]))
+    return float(spans[0, 0] + spans[1, 1] - 2.0 * spans[0, 1])
+
+
+def test_what_longer_ago_showed_makes_slow_noise_better_known() -> None:
+    sampling, before_ticks = np.full(4096, 1e-4), 8 * 4096
+    true, alone, informed = of_a_rise(Wander((0.0, 0.0, 0.01, 0.0, 0.0, 0.01, 0.0))), [], []
+    for seed in range(12):
+        values = slow_noise(1.0, before_ticks + 4096, seed)
+        before = remembered(values[:before_ticks], 1e-4)
+        seen = differences(values[before_ticks:], sampling)
+        alone.append(abs(math.log(of_a_rise(wander_of(seen, NO_FLOORS)) / true)))
+        informed.append(abs(math.log(of_a_rise(wander_of(seen, NO_FLOORS, before)) / true)))
+    assert np.mean(informed) < 0.6 * np.mean(alone)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_that_has_grown_is_not_talked_down_by_the_past(seed: int) -> None:
+    sampling, ticks = np.full(4096, 1e-4), 4096
+    before = remembered(slow_noise(1.0, 8 * ticks, seed), 1e-4)
+    seen = differences(slow_noise(4.0, ticks, seed + 50), sampling)
+    assert wander_of(seen, NO_FLOORS, before).quick_over(1) > 0.8 * wander_of(seen, NO_FLOORS).quick_over(1)
+
+
+def test_what_was_sampled_otherwise_before_says_the_same_of_the_noise() -> None:
+    """Ten times the requests then: less sampling noise, the same wandering."""
+    values, few = process(0.3, 12.0, 8192, 3), np.random.default_rng(4).normal(size=4096)
+    before = remembered(values[:4096] + 0.06 * few, 0.0036)
+    seen = differences(values[4096:] + 0.2 * few, np.full(4096, 0.04))
+    assert wander_of(seen, NO_FLOORS, before).tick == pytest.approx(0.09, rel=0.35)

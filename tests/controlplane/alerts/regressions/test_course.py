@@ -138,6 +138,14 @@ def test_a_part_of_the_requests_is_the_tails_to_tell(windows: list[Window]) -> N
     assert by_place is None or by_place.log_evidence < by_tail.log_evidence
 
 
+@pytest.mark.parametrize("factor", [1.35, 1.45])
+def test_a_shift_of_all_is_not_the_tails_to_tell(windows: list[Window], factor: float) -> None:
+    """Common noise that went far: the line by place knows how far it goes, the tail's does not."""
+    shifted = served(5, {"a": factor, "b": 3.0 * factor}, TICKS)
+    by_tail = made([*windows[:TICKS], *(next(shifted) for _ in range(60))]).shown(-math.inf)[TAIL]
+    assert by_tail is None or by_tail.log_evidence < 5.0
+
+
 def test_gaps_without_traffic_say_nothing(windows: list[Window]) -> None:
     holey = [window for place, window in enumerate(windows[:TICKS]) if not 300 <= place < 500]
     one = made(holey)

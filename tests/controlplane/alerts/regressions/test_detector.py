@@ -542,3 +542,18 @@ class TestMatureBaselines:
                 detector.advance(windows[-1], windows)
         buckets = {key.bucket for key in detector.alarmed("ttft")}
         assert "<=2k" in buckets and "<=512" not in buckets
+
+    def test_how_latency_wandered_longer_ago_is_kept_until_another_engine_version_serves(self) -> None:
+        self.condition = RegressionCondition(metrics=["ttft"], baseline_s=5400)
+        detector, pool = self.grown(1, wandering(1, 4 * 720, 0.05, 60.0), 4 * 720 - 1160)
+        held = detector.learners["ttft", "*"].noise
+        assert set(held.by_line) == {"place", "tail"}
+        ticks = {one.scale: one.pairs for one in held.by_line["place"]}
+        assert ticks[1] > 1.5 * 540, "more than one baseline's worth of neighbours"
+        restored = Detector(self.condition)
+        restored.restore(json.loads(json.dumps(detector.state())))
+        assert restored.learners["ttft", "*"].noise.dump() == held.dump()
+        younger = {"ttft": [Move(-1, pool.now_s, None, "0.33")]}
+        run(restored, pool, 3000, PoolRecord(moves=younger), requests=8)
+        assert restored.learners["ttft", "*"].baselines, "what is normal is known again"
+        assert not restored.learners["ttft", "*"].noise.by_line

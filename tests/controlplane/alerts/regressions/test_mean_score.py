@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from controlplane.alerts.regressions.mean_score import MeanScore
 from controlplane.alerts.regressions.yardstick import Scored, ScoredEach
 
-LINES = (MeanScore(), MeanScore(by_tail=True), MeanScore("a"), MeanScore("a", apart=True))
+SHIFTED = [-2.0, 0.0, 2.0], [-1.0, 0.0, 3.0]
+LINES = (
+    *(MeanScore(), MeanScore(by_tail=True), MeanScore("a"), MeanScore("a", apart=True)),
+    MeanScore(by_tail=True, shifted=SHIFTED),
+)
 ticks = st.lists(
     st.dictionaries(
         st.sampled_from(["a", "b", "c"]),
@@ -28,6 +32,14 @@ def test_means_are_over_requests_and_apart_is_less_the_others() -> None:
     assert MeanScore("a").of(scored) == pytest.approx((0.5, 0.125))
     assert MeanScore("a", apart=True).of(scored) == pytest.approx((1.0, 0.125 + 1 / 6))
     assert math.isnan(MeanScore("c").of(scored)[0]) and math.isnan(MeanScore("c", apart=True).of(scored)[0])
+
+
+def test_what_a_shift_of_all_explains_of_the_tail_is_taken_off_less_where_few_tell_the_place() -> None:
+    many, few = Scored(1000, 1000.0, 2000.0, 1000.0), Scored(2, 2.0, 4.0, 2.0)
+    line = MeanScore(by_tail=True, shifted=SHIFTED)
+    assert line.of({"a": many})[0] == pytest.approx(2.0 - 1.5, abs=0.01)
+    assert line.of({"a": few})[0] == pytest.approx(2.0 - 0.75)
+    assert line.of({"a": many})[1] == pytest.approx(0.001)
 
 
 @given(ticks)
