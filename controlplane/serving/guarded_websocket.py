@@ -2,7 +2,8 @@
 
 Guarantees: such a message ends its connection with code 1007 (RFC 6455, section 8.1), is counted, and costs the log one
 line without a trace, none before the handshake is answered: whoever is not let in writes nothing into it. A connection
-whose peer's machine has vanished ends (`vanished_peer`).
+whose peer's machine has vanished ends (`vanished_peer`). One that the service's stop has ended (its peer is told 1012,
+"service restart") writes nothing into the log, also where its application is not through in time.
 """
 
 import asyncio
@@ -29,11 +30,20 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     def __init__(self, door: Doorkeeper, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
         super().__init__(config, server_state, app_state)
         self._door = door
+        self._served, self.app = self.app, self._until_the_stop  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if (connection := transport.get_extra_info("socket")) is not None and connection.family != socket.AF_UNIX:
             vanished_peer.detect(connection)
+
+    async def _until_the_stop(self, scope: Any, receive: Any, send: Any) -> None:
+        """uvicorn cancels after a stop what has not ended in time, of which it writes a line for all, and would write a
+        trace for each."""
+        try:
+            await self._served(scope, receive, send)
+        except asyncio.CancelledError:
+            self.handshake_complete = True  # Or refused: a stop answers whoever waited for it.
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
