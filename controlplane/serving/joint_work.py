@@ -2,7 +2,7 @@
 there is, the less each costs.
 
 Guarantees: each is done once; what comes alone is done at once, by itself. One whose caller is gone before a worker has
-taken it is not done.
+taken it is not done. A worker takes what waits as soon as it is done, however many callers have yet to hear of theirs.
 """
 
 import asyncio
@@ -10,22 +10,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
-import anyio
 from anyio import CapacityLimiter, to_thread
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-MOST = 64
-
-
-class _Waiting(Generic[A, B]):
-    """One that was asked for. found: empty until it is done; told: once that, or that nobody does it, is known."""
-
-    def __init__(self, asked: A) -> None:
-        self.asked = asked
-        self.found: list[B | Exception] = []
-        self.told = asyncio.Event()
+MOST = 256
 
 
 class JointWork(Generic[A, B]):
@@ -41,8 +31,12 @@ class JointWork(Generic[A, B]):
         most: int = MOST,
     ) -> None:
         self._work, self._limiter, self._most = work, limiter, most
-        self._workers = anyio.Semaphore(workers)  # First come, first served.
-        self._waiting: dict[_Waiting[A, B], None] = {}  # In order.
+        self._threads = CapacityLimiter(workers)
+        self._free = workers
+        self._at_work: set[asyncio.Task[None]] = set()  # The loop itself holds its tasks weakly.
+        self._waiting: dict[asyncio.Future[B], A] = {}  # In order.
+        self.unanswered = 0
+        """How many wait for what comes of theirs, whether a worker has taken it or not."""
 
     @property
     def waiting(self) -> int:
@@ -51,34 +45,51 @@ class JointWork(Generic[A, B]):
 
     async def do(self, asked: A) -> B:
         """What came of it. Raises what it raised."""
-        mine: _Waiting[A, B] = _Waiting(asked)
-        self._waiting[mine] = None
+        mine: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting[mine] = asked
+        self.unanswered += 1
+        if self._free:
+            self._free -= 1
+            worker = asyncio.create_task(self._work_off(), name="joint-work")
+            self._at_work.add(worker)
+            worker.add_done_callback(self._at_work.discard)
         try:
-            while not mine.found:
-                async with self._workers:
-                    if mine in self._waiting:
-                        await self._do_with_others(mine)
-                await mine.told.wait()
+            return await mine
         finally:
+            self.unanswered -= 1
             self._waiting.pop(mine, None)
-        found = mine.found[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
 
-    async def _do_with_others(self, mine: _Waiting[A, B]) -> None:
-        del self._waiting[mine]
-        taken = [mine, *islice(self._waiting, self._most - 1)]
-        for one in taken[1:]:
-            del self._waiting[one]
-            one.told.clear()
+    async def _work_off(self) -> None:
+        """Until nobody waits."""
         try:
-            found = await to_thread.run_sync(self._work, [one.asked for one in taken], limiter=self._limiter)
-        except BaseException:  # It was not begun, or is no work of one of them alone.
-            self._waiting = {**dict.fromkeys(taken[1:]), **self._waiting}
-            for one in taken[1:]:
-                one.told.set()
+            while self._waiting:
+                async with self._limiter:  # Nothing is taken before there is a thread for it.
+                    taken = dict(islice(self._waiting.items(), self._most))
+                    for one in taken:
+                        del self._waiting[one]
+                    await self._do(taken)
+        finally:
+            self._free += 1
+
+    async def _do(self, taken: "dict[asyncio.Future[B], A]") -> None:
+        if not taken:  # Whoever waited has left meanwhile.
+            return
+        try:
+            found = await to_thread.run_sync(self._work, list(taken.values()), limiter=self._threads)
+        except Exception as error:  # noqa: BLE001 - it is the answer to who asked first; the others are tried without.
+            first, *others = taken
+            self._waiting = {**{one: taken[one] for one in others if not one.done()}, **self._waiting}
+            if not first.done():
+                first.set_exception(error)
+            return
+        except BaseException:
+            for one in taken:
+                one.cancel()
             raise
         for one, result in zip(taken, found, strict=True):
-            one.found.append(result)
-            one.told.set()
+            if one.done():  # Its caller has left.
+                continue
+            if isinstance(result, Exception):
+                one.set_exception(result)
+            else:
+                one.set_result(result)
