@@ -30,7 +30,7 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     def __init__(self, door: Doorkeeper, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
         super().__init__(config, server_state, app_state)
         self._door = door
-        self._served, self.app = self.app, self._until_the_stop  # type: ignore[method-assign]
+        self._served, self.app = self.app, self._until_the_stop
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
