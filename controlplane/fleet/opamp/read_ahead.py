@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sqlmodel import Session, col, select
 
 from controlplane.auth.tables import TokenRow
+from controlplane.fleet.opamp.going_on import GoingOn
 from controlplane.fleet.opamp.known_uids import KnownUids
 from controlplane.fleet.opamp.rotation import TokenState
 from controlplane.fleet.tables import NodeRow
@@ -25,10 +26,11 @@ class ReadAhead:
         self._session = session
         self.wishes = Wishes(session)
         self.uids = KnownUids(session, {one.report.instance_uid for one in asked})
-        told = ((one.report.description, one.principal.node) for one in asked)
-        nodes = {node if said is None else said.node for said, node in told} - {None}
-        rows = select(NodeRow).where(col(NodeRow.node).in_(nodes)).order_by(col(NodeRow.node)).with_for_update()
-        self._nodes = {row.node: row for row in session.exec(rows)}
+        self.going_on = GoingOn(session, asked if len(asked) > 1 else ())
+        self._nodes: dict[str, NodeRow] = {}
+        if nodes := self.going_on.of_others(asked):
+            rows = select(NodeRow).where(col(NodeRow.node).in_(nodes)).order_by(col(NodeRow.node)).with_for_update()
+            self._nodes = {row.node: row for row in session.exec(rows)}
         ids = {one.principal.token_id for one in asked} - {None}
         tokens = select(TokenRow.id, TokenRow.replaces, TokenRow.created_at).where(col(TokenRow.id).in_(ids))
         self._tokens = {number: TokenState(*state) for number, *state in session.exec(tokens)}

@@ -25,6 +25,7 @@ from controlplane.contract.reports.opamp import LEASE_ENDED, REPLACED_PAUSE_S, R
 from controlplane.db.database import Database
 from controlplane.fleet import machine, node_drift
 from controlplane.fleet import store as fleet
+from controlplane.fleet.effective import stored_text
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import rotation
@@ -94,7 +95,9 @@ def answers(database: Database, asked: Sequence[Asked], terms: Terms) -> list[An
         try:
             with database.session() as session:
                 ahead = ReadAhead(session, asked)
-                return [_answer(session, one, terms, ahead) for one in asked]
+                found = [_going_on(session, one, terms, ahead) or _answer(session, one, terms, ahead) for one in asked]
+                ahead.going_on.write()
+                return list(found)
         except DBAPIError as error:
             if not isinstance(error, DataError | IntegrityError):
                 return [error] * len(asked)  # The database is not there: one wait for it is enough.
@@ -108,6 +111,41 @@ def _alone(database: Database, asked: Asked, terms: Terms) -> Answer | Exception
         return answer(database, asked, terms)
     except Exception as error:  # noqa: BLE001 - it is the answer to whoever asked.
         return error
+
+
+def _going_on(session: Session, asked: Asked, terms: Terms, ahead: ReadAhead) -> Answer | None:
+    """The answer to a report that goes on from the one before it, as `_answer` would give it; None: it is for that."""
+    held = ahead.going_on.held(asked)
+    token = ahead.token(asked.principal.token_id)
+    if held is None or token is None or token.replaces is not None or token.is_stale(terms.token_days, asked.now):
+        return None
+    if ahead.wishes.production(held.pool) is None:
+        return None  # What it runs may become its pool's first revision.
+    report, now, came = asked.report, asked.now, asked.came
+    last_num = held.sequence_num if came.sequence_num is None else came.sequence_num
+    complete = machine.in_sequence(held.instance_uid, last_num, report.instance_uid, report.sequence_num)
+    values = {"sequence_num": report.sequence_num, "last_seen": now, **_of_health(report)}
+    acknowledged = machine.Acknowledged(held.config_hash, ConfigStatus(held.config_status), held.config_error)
+    if report.config is not None:
+        values |= _of_config(report.config)
+        _tell(session, held.node, acknowledged, report.config, now, terms)
+        acknowledged = report.config
+    if report.effective is not None:
+        values["effective"] = ahead.going_on.dumped(report.effective)
+    runs = report.effective or stored_text(held.node, held.effective)
+    wish = ahead.wishes.wanted(NodeRole(held.role), held.pool, held.override, held.cache_reset)
+    drifts = machine.drifts(wish, runs)
+    if drifts != (held.drift_since is not None):
+        values["drift_since"] = now if drifts else None
+    ahead.going_on.change(held.node, values)
+    reply = Reply(
+        report.instance_uid,
+        offer=wish if machine.must_offer(wish, acknowledged, runs) else None,
+        lease_s=terms.lease_s,
+        report_full_state=not complete,
+        error="; ".join(report.problems) or None,
+    )
+    return Answer(reply, held.node, None if wish is None else wish.mark)
 
 
 def _answer(session: Session, asked: Asked, terms: Terms, ahead: ReadAhead) -> Answer:
@@ -229,10 +267,7 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
     if report.description is not None:
         _engine(session, row, report.description.engine, now, terms)
         known |= _described(row, report.description)
-    if report.health is not None:
-        known |= {"healthy": report.health.healthy, "health_detail": report.health.detail}
-        if report.health.unaccounted_share is not None:
-            known["unaccounted_share"] = report.health.unaccounted_share
+    known |= _of_health(report)
     if report.effective is not None:
         set_attribute(row, "effective", report.effective.model_dump(mode="json"))
         flag_modified(row, "effective")  # As JSON true is not 1, which nobody else would see.
@@ -252,6 +287,18 @@ def _known(report: AgentReport, now: datetime, came: Came) -> dict[str, Any]:
         "gone": not there,
         "connection": came.connection if there else None,
     }
+
+
+def _of_health(report: AgentReport) -> dict[str, Any]:
+    if report.health is None:
+        return {}
+    known = {"healthy": report.health.healthy, "health_detail": report.health.detail}
+    share = report.health.unaccounted_share
+    return known if share is None else known | {"unaccounted_share": share}
+
+
+def _of_config(said: machine.Acknowledged) -> dict[str, Any]:
+    return {"config_hash": said.hash, "config_status": said.status.value, "config_error": said.error}
 
 
 def _described(row: NodeRow, said: Description) -> dict[str, Any]:
@@ -289,12 +336,25 @@ def _engine(session: Session, row: NodeRow, said: machine.Engine, now: datetime,
 
 def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime, terms: Terms) -> None:
     before = acknowledged_of(row)
-    _set(row, {"config_hash": said.hash, "config_status": said.status.value, "config_error": said.error})
+    _set(row, _of_config(said))
+    _tell(session, row.node, before, said, now, terms, row)
+
+
+def _tell(
+    session: Session,
+    node: str,
+    before: machine.Acknowledged,
+    said: machine.Acknowledged,
+    now: datetime,
+    terms: Terms,
+    row: NodeRow | None = None,
+) -> None:
+    """Write down what became of a configuration, where that is news. row: the node's, where it has failed."""
     same = said.status is before.status and machine.revision_part(said.hash) == machine.revision_part(before.hash)
     news = not same or said.error != before.error
     if not news or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
         return
-    if not terms.events.allows(row.node):
+    if not terms.events.allows(node):
         return
     number = said.hash.partition(":")[0]
     failed = said.status is ConfigStatus.FAILED
@@ -302,8 +362,8 @@ def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now
     message = f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied"
     if failed and said.error.startswith(LEASE_ENDED):
         kind, message = CONFIG_LEFT, f"revision {number} was left: {said.error}"
-    evidence = _failure(session, row, number, said.error) if failed else {}
-    ledger.append(session, now, f"agent {row.node}", kind, f"node/{row.node}", message, hash=said.hash, **evidence)
+    evidence = {} if not failed or row is None else _failure(session, row, number, said.error)
+    ledger.append(session, now, f"agent {node}", kind, f"node/{node}", message, hash=said.hash, **evidence)
 
 
 def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[str, Any]:
