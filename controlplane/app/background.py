@@ -21,6 +21,19 @@ JOIN_TIMEOUT_S = 1.0
 """All that a tick does is either committed or done again by the next process, so none is waited for any longer."""
 
 
+def giving_way(act: Callable[[datetime], object], busy: Callable[[], bool]) -> Callable[[datetime], None]:
+    """The deed, put off by a period where `busy` says so, and never twice in a row."""
+    put_off = False
+
+    def run(now: datetime) -> None:
+        nonlocal put_off
+        put_off = not put_off and busy()
+        if not put_off:
+            act(now)
+
+    return run
+
+
 @dataclass
 class Tick:
     """One periodic deed. `act` is called with the present time, every `period_s` seconds after it has ended."""

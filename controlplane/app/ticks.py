@@ -12,7 +12,7 @@ from controlplane.alerts.notify.account_notices import PERIOD_S as NOTICES_S
 from controlplane.alerts.notify.account_notices import AccountNotices
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.app import allocation
-from controlplane.app.background import Tick
+from controlplane.app.background import Tick, giving_way
 from controlplane.app.online import OnlineTuning
 from controlplane.app.remedies import Remedies, try_again
 from controlplane.auth import token_ends
@@ -102,7 +102,8 @@ def ticks_of(
         Tick("inbound_alerts", 5.0, reading.only(foreign.tick)),
         Tick("incidents", 5.0, reading.only(keeper.tick)),
         Tick("webhook_delivery", 1.0, deliverer.tick),
-        Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
+        # While a wave reports there is nothing to decide yet, and what it would take the wave waits for.
+        Tick("rollouts", 1.0, giving_way(RolloutController(database, telemetry, hub.poke).tick, hub.is_flooded)),
         Tick("online_tuning", 1.0, OnlineTuning(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("trial_leases", 5.0, in_transaction(lease_store.expire)),

@@ -198,8 +198,8 @@ class RolloutController:
 
     def _nodes(self, seen: _Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The nodes that are compared: those beside, and those that were told."""
-        told = tuple(seen.row.told_nodes)
-        return tuple(node for node in seen.row.control_nodes if node not in told), told
+        told = frozenset(seen.row.told_nodes)
+        return tuple(node for node in seen.row.control_nodes if node not in told), tuple(seen.row.told_nodes)
 
     def _arms(self, seen: _Snapshot) -> tuple[Arm, Arm]:
         beside, told = self._nodes(seen)

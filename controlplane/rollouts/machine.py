@@ -393,7 +393,8 @@ def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
 
 def _next_group(state: State, facts: Facts) -> tuple[str, ...]:
     """Connected nodes that were not told, of the group that is done next; none where all were told."""
-    left = [fact for fact in facts.nodes if fact.connected and fact.node not in state.told_nodes]
+    told = frozenset(state.told_nodes)
+    left = [fact for fact in facts.nodes if fact.connected and fact.node not in told]
     groups = {fact.node: fact.group for fact in facts.nodes}
     begun = [groups[node] for node in state.told_nodes if node in groups]
     order = ordered((fact.group for fact in left), begun, state.spec.wave_order)
@@ -436,7 +437,8 @@ def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
 
 def _is_held_against_something(state: State, facts: Facts) -> bool:
     """The last wave of a take-back has nothing beside it, and behind it only the time that it has ended."""
-    return state.spec.takes_back is None or any(fact.node not in state.told_nodes for fact in facts.nodes)
+    told = frozenset(state.told_nodes)
+    return state.spec.takes_back is None or any(fact.node not in told for fact in facts.nodes)
 
 
 def _rolling_back(state: State, facts: Facts, now: datetime) -> Decision | None:

@@ -10,7 +10,8 @@ LOST_GRACE_S = 20.0
 
 
 def facts_of(names: tuple[str, ...], facts: Facts) -> tuple[NodeFact, ...]:
-    return tuple(fact for fact in facts.nodes if fact.node in names)
+    wanted = frozenset(names)
+    return tuple(fact for fact in facts.nodes if fact.node in wanted)
 
 
 def not_running_new(names: tuple[str, ...], facts: Facts) -> tuple[str, ...]:

@@ -282,7 +282,8 @@ def carry_out(
     row.told_nodes = list(decision.told_nodes)
     if decision.phase is RolloutPhase.CANARY and before is not RolloutPhase.PAUSED:
         row.started_at = now  # What is before it is the past that its nodes are compared with.
-        row.control_nodes = [node.node for node in found if node.node not in decision.canary_nodes]
+        canary = frozenset(decision.canary_nodes)
+        row.control_nodes = [node.node for node in found if node.node not in canary]
     row.resumes = None if decision.resumes is None else decision.resumes.value
     row.step += 1
     row.step_since = now

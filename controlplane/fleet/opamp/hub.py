@@ -52,6 +52,8 @@ ENROLMENTS_A_MINUTE = 120
 """By one token from one address."""
 WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
+FLOOD = 64
+"""Agents that wait for an answer or an offer."""
 SWEEPS = 10
 """For silent connections, in the time that one may be silent."""
 
@@ -144,6 +146,10 @@ class FleetHub:
     def connections(self) -> int:
         """How many agents hold a WebSocket to this process."""
         return len(self._connections)
+
+    def is_flooded(self) -> bool:
+        """Whether a wave of agents is being told something, or tells what became of it. Any thread may ask."""
+        return self.offers.unanswered + self.reports.unanswered >= FLOOD
 
     def come(self) -> Place | float:
         """A place for an agent that comes anew, to be waited for, and left once it has been answered; or in how many
@@ -258,16 +264,13 @@ class FleetHub:
     async def _look(self) -> None:
         if not self._connections:
             return
-        if self._settled == self._told:
-            before = self._rows
-            seen = await self._read()
-            if seen.rows == before and not seen.ended:
-                return
         # The nodes before the read: what they were held by had been committed.
-        told = self._told
+        told, before = self._told, self._rows
         waiting = [(connection, connection.node) for connection in self._connections]
         own = {None, *(connection.id for connection in self._connections)}
         seen = await self._read()
+        if self._settled == told and seen.rows == before and not seen.ended:
+            return
         nodes = seen.nodes()
         self._settled = told
         for connection, node in waiting:

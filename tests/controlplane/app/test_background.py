@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controlplane.app import background
-from controlplane.app.background import STUCK_S, Background, Tick
+from controlplane.app.background import STUCK_S, Background, Tick, giving_way
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -86,3 +86,15 @@ def test_one_tick_does_not_hold_up_another() -> None:
     assert other.wait(10)
     let_go.set()
     background.stop()
+
+
+@pytest.mark.parametrize(
+    ("busy", "done"),
+    [("------", "xxxxxx"), ("-b----", "x-xxxx"), ("bbbbbb", "-x-x-x"), ("b--bb-", "-xx-xx")],
+)
+def test_a_deed_that_gives_way_is_put_off_once_and_never_twice_in_a_row(busy: str, done: str) -> None:
+    acted: list[int] = []
+    act = giving_way(lambda now: acted.append(now.second), lambda: busy[second] == "b")
+    for second in range(len(busy)):
+        act(NOW.replace(second=second))
+    assert acted == [second for second, was in enumerate(done) if was == "x"]
