@@ -16,6 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+import uvloop
+
 from agents.agent.agent import agent_version
 from benchmarks.agents_at_scale.simulated_agent import SimulatedAgent, settings_of
 from benchmarks.engine_measures.report import progress
@@ -72,7 +74,8 @@ class Crowd:
         self.agents: list[SimulatedAgent] = []
         self.known = 0
         self.refusals = Refusals()
-        self._loop = asyncio.new_event_loop()
+        # All of them share a core here, which each has to itself elsewhere: the loop that costs the least.
+        self._loop = uvloop.new_event_loop()
         self._tasks: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> Self:

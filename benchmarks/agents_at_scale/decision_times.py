@@ -1,13 +1,14 @@
 """From a decision to its being in force: an emergency rollout, which is the product's direct way to a pool's revision.
 
-The clock starts as the API is asked (the ledger's time of the decision is this one). In force is what an agent has
-applied, reported as APPLIED, and got the service's answer to: by then it is committed. `GET /api/v1/nodes` is asked
-after the last, and must say so of every node.
+The clock starts as the API is asked (the ledger's time of the decision is this one). Applied is what an agent's engine
+runs. Known is what it has reported as APPLIED besides, and got the service's answer to: by then it is committed, and
+this is what the goal is held against. `GET /api/v1/nodes` is asked after the last, and must say so of every node.
 """
 
 import gc
 import time
 from dataclasses import dataclass
+from statistics import median
 
 from benchmarks.agents_at_scale.agent_crowd import POOL, Crowd
 from benchmarks.agents_at_scale.spent import Meter, Spent
@@ -26,11 +27,13 @@ _FIRST_SEQS = 40
 
 @dataclass(frozen=True)
 class Decided:
-    """One decision. asked_s: the API's answer; got_s, in_force_s: each agent's; missing: agents that had it not in
-    force in time; untold: nodes of which the service does not say so; messages: that the agents sent meanwhile."""
+    """One decision. asked_s: the API's answer; got_s, applied_s, in_force_s: each agent's; missing: agents of which the
+    service did not know in time that it is in force; untold: nodes of which the service does not say so; messages: that
+    the agents sent meanwhile."""
 
     asked_s: float
     got_s: list[float]
+    applied_s: list[float]
     in_force_s: list[float]
     missing: int
     untold: int
@@ -68,8 +71,10 @@ def _decide(service: Service, crowd: Crowd, seqs: int) -> Decided:
     asked_s = time.monotonic() - began
     crowd.within(lambda: all(agent.followed.in_force_s is not None for agent in crowd.agents), _IN_FORCE_LIMIT_S)
     spent, messages = meter.spent(), crowd.sent() - sent
-    got = [agent.followed.offered_s - began for agent in crowd.agents if agent.followed.offered_s is not None]
-    in_force = [agent.followed.in_force_s - began for agent in crowd.agents if agent.followed.in_force_s is not None]
+    followed = [agent.followed for agent in crowd.agents]
+    got = [one.offered_s - began for one in followed if one.offered_s is not None]
+    applied = [one.applied_s - began for one in followed if one.applied_s is not None]
+    in_force = [one.in_force_s - began for one in followed if one.in_force_s is not None]
     said = [
         node.config_status is ConfigStatus.APPLIED and node.effective is not None and node.effective.revision == number
         for node in service.client.nodes(pool=POOL)
@@ -77,7 +82,7 @@ def _decide(service: Service, crowd: Crowd, seqs: int) -> Decided:
     count = len(crowd.agents)
     phase = _ended(service, begun.id)
     progress(f"decision: revision {number} in force on {len(in_force)} of {count}")
-    return Decided(asked_s, got, in_force, count - len(in_force), count - sum(said), messages, phase, spent)
+    return Decided(asked_s, got, applied, in_force, count - len(in_force), count - sum(said), messages, phase, spent)
 
 
 def _ended(service: Service, rollout_id: int) -> RolloutPhase:
@@ -92,10 +97,11 @@ def _ended(service: Service, rollout_id: int) -> RolloutPhase:
 def tell(found: list[Decided], agents: int) -> bool:
     """Whether the goal was reached each time."""
     heading(f"From a decision to in force: {agents:,} agents of one pool")
-    head = ["decision", "API's answer, s", "got it p50 / p99 / max, s", "in force p50 / p99 / max, s"]
+    head = ["decision", "API's answer, s", "got it p50 / p99 / max, s"]
+    head += ["applied at the agent p50 / p99 / max, s", "known to the service p50 / p99 / max, s"]
     rows = [
         [
-            *(str(place), f"{one.asked_s:.3f}", _three(one.got_s), _three(one.in_force_s)),
+            *(str(place), f"{one.asked_s:.3f}", _three(one.got_s), _three(one.applied_s), _three(one.in_force_s)),
             *(str(one.missing), str(one.untold), one.phase.value),
         ]
         for place, one in enumerate(found, 1)
@@ -104,9 +110,22 @@ def tell(found: list[Decided], agents: int) -> bool:
     for place, one in enumerate(found, 1):
         each = f"{1000 * one.spent.service_s / agents:.2f} ms of the service's and {one.messages / agents:.1f} messages"
         note(f"- {place}: {one.spent}; per agent {each}")
+    note(f"- p99, applied at the agent: {_over_all([one.applied_s for one in found])}")
+    note(f"- p99, known to the service: {_over_all([one.in_force_s for one in found])}")
     reached = all(one.holds for one in found)
-    note(f"\nGoal: p99 at most {GOAL_S:g} s each time: **{'reached' if reached else 'NOT reached'}**.")
+    said = "reached" if reached else "NOT reached"
+    note(f"\nGoal: known to the service within {GOAL_S:g} s (p99) each time: **{said}**.")
     return reached
+
+
+def _over_all(found: list[list[float]]) -> str:
+    """Of the decisions' p99."""
+    p99s = sorted(quantile(one, 0.99) for one in found)
+    within = sum(one <= GOAL_S for one in p99s)
+    return (
+        f"{p99s[0]:.2f} to {p99s[-1]:.2f} s, {median(p99s):.2f} s at the median, {within} of {len(p99s)} within "
+        f"{GOAL_S:g} s"
+    )
 
 
 def _three(values: list[float]) -> str:

@@ -75,11 +75,12 @@ class CountedClient(OpampClient):
 
 @dataclass
 class Followed:
-    """A revision's way to one agent, on the clock of `time.monotonic`. in_force_s: the service has answered, and so
-    committed, that it is applied."""
+    """A revision's way to one agent, on the clock of `time.monotonic`. applied_s: its engine runs it; in_force_s: the
+    service has answered, and so committed, that it does."""
 
     revision: int
     offered_s: float | None = None
+    applied_s: float | None = None
     said: bool = False
     in_force_s: float | None = None
 
@@ -137,7 +138,10 @@ class SimulatedAgent:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _publish(self, _: EffectiveConfig | None) -> None:
+    def _publish(self, runs: EffectiveConfig | None) -> None:
+        followed = self.followed
+        if runs is not None and runs.revision == followed.revision and followed.applied_s is None:
+            followed.applied_s = time.monotonic()
         self.client.changed()
 
     def _offered(self, offer_hash: bytes, body: bytes) -> None:

@@ -40,7 +40,8 @@ def test_each_agent_gets_the_decision_and_none_is_left_out_after_a_kill(
         service.close()
     assert (decided.missing, decided.untold, decided.phase) == (0, 0, RolloutPhase.PROMOTED)
     assert len(decided.got_s) == len(decided.in_force_s) == AGENTS and revisions == {2}
-    assert all(0 < got < done for got, done in zip(decided.got_s, decided.in_force_s, strict=True))
+    steps = zip(decided.got_s, decided.applied_s, decided.in_force_s, strict=True)
+    assert all(0 < got < applied < known for got, applied, known in steps)
     assert (storm.left_out, storm.offline, len(storm.known_s)) == (0, 0, AGENTS)
     assert min(storm.known_s) > 0 and any("cannot be opened" in text for text in storm.told)
     assert sum(idle.told.values()) == AGENTS and set(idle.told) == {10.0}
