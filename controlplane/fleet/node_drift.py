@@ -32,11 +32,15 @@ def refresh_those(session: Session, those: ColumnElement[bool], now: datetime) -
     # By rising name, as all lock them who change several: nobody waits for another in a circle.
     query = query.order_by(col(of.node)).with_for_update()
     wishes = Wishes(session)
+    known: dict[tuple[machine.Mark | None, tuple[str | None, ...]], bool] = {}  # Most nodes of a pool are alike.
     begins: list[str] = []
     ends: list[str] = []
     for node, pool, role, override, cache_reset, since, *told in session.execute(query):
         mark = wishes.mark(NodeRole(role), pool, override, cache_reset)
-        drifts = mark is not None and machine.drifts(wishes.of_mark(mark), running(*told))
+        key = mark, tuple(told)
+        if key not in known:
+            known[key] = mark is not None and machine.drifts(wishes.of_mark(mark), running(*told))
+        drifts = known[key]
         if drifts and since is None:
             begins.append(node)
         elif not drifts and since is not None:

@@ -13,11 +13,13 @@ LIVE_TIMEOUT_S = 120.0
 
 def apply_timeout_s(nodes: Sequence[NodeView], revision: Revision) -> float:
     """By the hardest change that `revision` needs on one of these nodes, as they report themselves."""
-    longest_s = LIVE_TIMEOUT_S
-    for node in nodes:
-        if node.effective is None:
+    longest_s, knobs = LIVE_TIMEOUT_S, revision.knobs.knobs()
+    # What nodes report alike is one object, and needs one look.
+    told = {(node.backend, id(node.effective)): node.effective for node in nodes}
+    for (backend, _), effective in told.items():
+        if effective is None:
             continue
-        needed = needed_class(node.backend, node.effective, revision.knobs.knobs())
+        needed = needed_class(backend, effective, knobs)
         if needed not in (None, ChangeClass.LIVE):
-            longest_s = max(longest_s, patience_s(node.effective, needed))
+            longest_s = max(longest_s, patience_s(effective, needed))
     return longest_s
