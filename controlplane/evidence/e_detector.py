@@ -53,6 +53,11 @@ class Stream:
     shown: float = 0.0
 
     @property
+    def is_blank(self) -> bool:
+        """Whether it has been told nothing yet."""
+        return self.since_s[0] is None
+
+    @property
     def log_evidence(self) -> float:
         """ln of (the mean of M_r, plus 1), or what the scan of a line shows."""
         if self.line:

@@ -14,6 +14,7 @@ from the usual level, so that one freak tick is no alarm.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class Sums:
         """level: the usual one."""
         self.ticks = 0
         self._wander, self._level = wander, level
+        self._quick, self._tick = wander.quick, wander.tick
         self._sums = np.zeros((4, capacity + 1))
 
     @property
@@ -78,22 +80,23 @@ class Sums:
         """value: a tick's mean, nan where there was nothing; sampling: its variance."""
         if self.ticks + 1 == self._sums.shape[1]:
             self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
-        place = self.ticks
-        self._sums[:, place + 1] = self._sums[:, place]
+        weights, total, spread, whole = self._sums[:, self.ticks].tolist()
+        self.ticks += 1
         if math.isfinite(value):
-            weight = 1.0 / (sampling + self._wander.quick + 1e-12)
-            limit = TICK_LIMIT * math.sqrt(sampling + self._wander.tick)
+            weight = 1.0 / (sampling + self._quick + 1e-12)
+            limit = TICK_LIMIT * math.sqrt(sampling + self._tick)
             above = value - self._level
             held = min(max(above, -limit), limit)
-            self._sums[:, place + 1] += (weight, weight * held, weight * weight * sampling, weight * above)
-        self.ticks += 1
+            weights, total = weights + weight, total + weight * held
+            spread, whole = spread + weight * weight * sampling, whole + weight * above
+        self._sums[:, self.ticks] = weights, total, spread, whole
 
     def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, ...]:
         known = np.isfinite(values)
         variance = np.where(known, sampling, 0.0)
-        limit = TICK_LIMIT * np.sqrt(variance + self._wander.tick)
+        limit = TICK_LIMIT * np.sqrt(variance + self._tick)
         above = np.where(known, values, self._level) - self._level
-        weight = np.where(known, 1.0 / (variance + self._wander.quick + 1e-12), 0.0)
+        weight = np.where(known, 1.0 / (variance + self._quick + 1e-12), 0.0)
         return weight, weight * np.clip(above, -limit, limit), weight**2 * variance, weight * above
 
 
@@ -121,21 +124,16 @@ class Scan:
     def hints(self, sums: Sums, ends: Ints, least: float = HINT) -> NDArray[np.bool_]:
         """The same after each of so many ticks, bool[ends]; least: standard deviations."""
         at = sums.now[:3].take(np.maximum(ends[:, None] - HINT_PLACES, 0), axis=1)
-        now, last, before = at[..., :1], at[..., 1 : 1 + HINT_SPANS.size], at[..., 1 + HINT_SPANS.size :]
-        weight, value, spread = now - last
-        old_weight, old_value = last[:2] - before[:2]
-        weight = weight + 1e-12
-        risen = value / weight - np.minimum(old_value / (old_weight + 1e-12), 0.0)
-        return np.asarray((risen * np.abs(risen) > least**2 * (spread / weight**2 + self.quick)).any(axis=-1))
+        return _hinted(at, self.quick, least)
 
-    @property
+    @cached_property
     def onsets(self) -> Ints:
         """The places in `edges` at which a rise may have begun."""
         usable = (self.edges >= FIRST_ONSET) & (self.edges <= LAST_ONSET)
         usable[-1] = False
         return np.flatnonzero(usable)
 
-    @property
+    @cached_property
     def log_gaps(self) -> Floats:
         """ln of how many ticks each onset stands for."""
         onsets = self.onsets
@@ -172,10 +170,14 @@ class Scan:
         float64[ends, onsets] each. whole: of values that are not held back.
         """
         means, sampling = self._spans(sums, ends, whole)
-        risen = (np.arange(self.edges.size - 1)[:, None] < self.onsets[None, :]).astype(np.float64)
-        total = self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
+        risen, total = self._risen, self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
         solved = np.linalg.solve(total, np.broadcast_to(risen, (ends.size, *risen.shape)))
         return np.einsum("es,eso->eo", means, solved), np.einsum("so,eso->eo", risen, solved)
+
+    @cached_property
+    def _risen(self) -> Floats:
+        """float64[spans, onsets], 1 of the spans since each onset."""
+        return (np.arange(self.edges.size - 1)[:, None] < self.onsets[None, :]).astype(np.float64)
 
     def back(self, sums: Sums, since: int, rise: float) -> float:
         """ln of the evidence that a level which rose by `rise` is at the usual one again, by some of its newest ticks.
@@ -202,6 +204,29 @@ class Scan:
         some = weight > 0.0
         divisor = np.where(some, weight, 1.0)
         return np.where(some, value / divisor, 0.0), np.where(some, spread / divisor**2, NOTHING)
+
+
+def hint_each(series: Sequence[tuple[Scan, Sums]]) -> list[bool]:
+    """`Scan.hint` of each: of a dozen at once, which costs little more than of one."""
+    if not series:
+        return []
+    at = np.stack([sums.now[:3].take(_hint_places(sums.ticks), axis=1) for _, sums in series], axis=1)
+    return [bool(one) for one in _hinted(at, np.stack([scan.quick for scan, _ in series]), HINT)]
+
+
+@lru_cache(maxsize=64)
+def _hint_places(ticks: int) -> Ints:
+    return np.maximum(ticks - HINT_PLACES, 0)
+
+
+def _hinted(at: Floats, quick: Floats, least: float) -> NDArray[np.bool_]:
+    """at: the sums at each of `HINT_PLACES`, float64[3, n, places]; quick: float64[n or none, spans]."""
+    now, last, before = at[..., :1], at[..., 1 : 1 + HINT_SPANS.size], at[..., 1 + HINT_SPANS.size :]
+    weight, value, spread = now - last
+    old_weight, old_value = last[:2] - before[:2]
+    weight = weight + 1e-12
+    risen = value / weight - np.minimum(old_value / (old_weight + 1e-12), 0.0)
+    return np.asarray((risen * np.abs(risen) > least**2 * (spread / weight**2 + quick)).any(axis=-1))
 
 
 def total(parts: Floats) -> Floats:

@@ -11,6 +11,7 @@ factor), wider the shorter the history; a load that the baseline has not seen is
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Baseline:
     def count(self) -> int:
         return sum(bucket.total.count for bucket in self.buckets.values())
 
-    @property
+    @cached_property
     def load_limit(self) -> float:
         """Loads above this are not judged: nothing like them has been seen."""
         return load_reach(self.end_s - self.start_s + WINDOW_S) * self.highest_load

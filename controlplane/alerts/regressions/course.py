@@ -7,7 +7,7 @@ asked of it anew at each tick (`shift_scan`). Nothing is remembered but the seri
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from controlplane.alerts.windows.history import Window
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.replayed_rate import ReplayedRate, replayed_rate
 from controlplane.evidence.scores import Change, Scoring
-from controlplane.evidence.shift_scan import HINT, Scan, Sums, total
+from controlplane.evidence.shift_scan import HINT, Scan, Sums, hint_each, total
 from controlplane.evidence.wander import TAUS_TICKS, Earlier, Seen, differences, wander_of
 
 Floats = NDArray[np.float64]
@@ -119,9 +119,7 @@ class Line(Generic[S]):
     seen: Sequence[Seen] = ()
 
     def shown(self, start_s: float, width_s: float, since_s: float) -> Shown | None:
-        """Of rises that began at `since_s` or later; None where there is no sign of any."""
-        if not self.scan.hint(self.sums):
-            return None
+        """Of rises that began at `since_s` or later; None where there is none. Asked where there is a hint of one."""
         ticks = self.sums.ticks
         parts = self._parts(self.sums, np.array([ticks]))[0]
         begun_s = start_s + width_s * (ticks - self.scan.edges[self.scan.onsets])
@@ -164,6 +162,11 @@ class Line(Generic[S]):
         return replayed_rate(self.evidence(self.sums, ends), width_s, log_threshold)
 
 
+def hints_of(lines: Iterable[Line[S]]) -> list[bool]:
+    """Of each whether there is a sign of a rise that is worth a look."""
+    return hint_each([(line.scan, line.sums) for line in lines])
+
+
 @dataclass
 class Course:
     """The lines of one stream from `start_s` on, a tick each `width_s`; `take` what comes."""
@@ -185,7 +188,11 @@ class Course:
 
     def shown(self, since_s: float) -> dict[str, Shown | None]:
         """What each line shows now, of rises since then; None where it shows nothing."""
-        return {name: line.shown(self.start_s, self.width_s, since_s) for name, line in self.lines.items()}
+        hinted = hints_of(self.lines.values())
+        return {
+            name: line.shown(self.start_s, self.width_s, since_s) if hint else None
+            for (name, line), hint in zip(self.lines.items(), hinted, strict=True)
+        }
 
     def back(self, line: str, onset_s: float, rise: float) -> float:
         """ln of the evidence that a line which rose is back; 0 where it is not watched any more."""

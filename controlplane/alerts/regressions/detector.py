@@ -96,7 +96,10 @@ class Detector:
         self.last_start_s = -math.inf if last_s is None else float(last_s)
 
     def _learner(self, metric: str, bucket: str) -> Learner:
-        return self.learners.setdefault((metric, bucket), Learner(metric, bucket, self.condition))
+        known = self.learners.get((metric, bucket))
+        if known is None:
+            known = self.learners[metric, bucket] = Learner(metric, bucket, self.condition)
+        return known
 
     def stream(self, key: Key) -> Stream:
         return self.learners[key.metric, key.bucket].streams[key.q]

@@ -164,12 +164,13 @@ class Learner:
         if not is_crowded:
             self.crowded.clear()
         was_alarmed = {q: self.streams[q].onset_s for q in self.alarmed}
+        threshold = self.log_threshold(pools)
         for q in self.baselines:
-            self._observe(window, q, is_crowded, self.log_threshold(pools))
+            self._observe(window, q, is_crowded, threshold)
         if self.course is not None:
             self.course.take(window, judged=not is_crowded)
             if not is_crowded:
-                self._look(self.course, window, self.log_threshold(pools))
+                self._look(self.course, window, threshold)
         if was_alarmed and not self.alarmed:
             onset = min((since for since in was_alarmed.values() if since is not None), default=at_s)
             self.own.append((onset, at_s))
@@ -200,7 +201,8 @@ class Learner:
             if stream.alarmed:
                 continue
             if shown is None:
-                self.streams[q] = Stream()
+                if not stream.is_blank:
+                    self.streams[q] = Stream()
                 continue
             self.streams[q] = Stream(line=shown.line, rise=shown.rise, shown=shown.log_evidence, onset_s=shown.onset_s)
             self.streams[q].gain[0], self.streams[q].since_s[0] = max(shown.gain, 0.0), shown.onset_s

@@ -10,9 +10,11 @@ A line alone does not say who moved: where another node got quicker, it rises to
 the onset, and whether it got more of the requests, is kept beside it.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +51,8 @@ LEAST_SD = 0.065
 """Of ln of a request's latency: where requests hardly differ, a drift by one bucket of the axis is no news."""
 ROUNDS = 3
 """Levels and offsets are fitted in turn."""
+TICKS_AT_ONCE = 60
+"""What a node did itself is made of so many ticks together: they cost little more than one."""
 BEFORE_S, KEPT_S = 3600.0, 9000.0
 """What a node did itself is told against so long before the onset, which is looked for over 85 minutes."""
 SOUGHT = Sought(
@@ -95,12 +99,41 @@ class Usual:
     variances: Floats
     levels: Floats
 
+    @cached_property
+    def _known(self) -> Flags:
+        """bool[nodes, buckets, 1], whose offsets are known."""
+        return np.isfinite(self.offsets)[:, :, None]
+
+    @cached_property
+    def _offsets(self) -> Floats:
+        """float64[nodes, buckets, 1], 0 where nothing is known."""
+        return np.nan_to_num(self.offsets)[:, :, None]
+
+    @cached_property
+    def _variances(self) -> Floats:
+        return self.variances[None, :, None]
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], int]:
+        """By node and bucket its place among all."""
+        return {key: place for place, key in enumerate(itertools.product(self.nodes, self.buckets))}
+
     def offset(self, node: str) -> float:
         """By how much of ln of its latency a node is usually slower than the pool, its prompt buckets alike."""
         return float(np.nanmean(self.offsets[self.nodes.index(node)]))
 
     def grid(self, found: Sequence[NodeLevels | None]) -> Grid:
         return Grid.of(_sums(found, self.nodes, self.buckets))
+
+    def grid_of_one(self, found: NodeLevels | None) -> Grid:
+        """As `grid` of one tick, which comes every few seconds of every pool."""
+        counts, means = np.zeros((2, len(self.nodes), len(self.buckets), 1))
+        if found is not None:
+            known = [place for place, key in enumerate(found.keys) if key in self._cells]
+            mine, figures = [self._cells[found.keys[place]] for place in known], found.figures[:, known]
+            counts.reshape(-1)[mine] = figures[0]
+            means.reshape(-1)[mine] = figures[1] / np.maximum(figures[0], 1.0)
+        return Grid(counts, means)
 
     def lines(self, grid: Grid) -> tuple[Floats, Floats]:
         """Of each node its value and sampling variance, float64[nodes, ticks] each; nan where there is none."""
@@ -110,14 +143,14 @@ class Usual:
         both = (counts > 0.0) & (others > 0.0)
         divisor = np.where(both, others, 1.0)
         value = np.where(both, own - others_sum / divisor, 0.0)
-        weight = np.where(both, counts * others / (counts + divisor), 0.0) / self.variances[None, :, None]
+        weight = np.where(both, counts * others / (counts + divisor), 0.0) / self._variances
         return _weighed(value, weight)
 
     def itself(self, grid: Grid) -> Floats:
         """Of each node at each tick, float64[3, nodes, ticks]: its own level against the usual, the weight of that, and
         its requests for each of an average node."""
         counts, own = self._own(grid)
-        weight = counts / self.variances[None, :, None]
+        weight = counts / self._variances
         value, variance = _weighed(own - self.levels[None, :, None], weight)
         requests = grid.counts.sum(axis=1)
         there = (requests > 0.0).sum(axis=0)
@@ -128,15 +161,14 @@ class Usual:
 
     def _own(self, grid: Grid) -> tuple[Floats, Floats]:
         """Requests that are compared, and the level of each less its offset."""
-        known = np.isfinite(self.offsets)[:, :, None]
-        return np.where(known, grid.counts, 0.0), grid.means - np.nan_to_num(self.offsets)[:, :, None]
+        return np.where(self._known, grid.counts, 0.0), grid.means - self._offsets
 
 
 @dataclass
 class NodeCourse:
     """The lines of a pool's nodes from `start_s` on, a tick each `width_s`; `take` what comes.
 
-    itself: as `Usual.itself`, from the tick `first` on.
+    itself: as `Usual.itself`, from the tick `first` on; that of the newest ticks is made where it is asked for.
     """
 
     start_s: float
@@ -146,17 +178,20 @@ class NodeCourse:
     metric: str
     itself: Floats = field(repr=False)
     first: int = 0
-    _fresh: list[Floats] = field(default_factory=list, repr=False)
+    ticks: int = field(init=False)
+    _fresh: list[Grid] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self.ticks = self.first + int(self.itself.shape[2])
 
     def take(self, window: Window, *, judged: bool = True) -> None:
         """judged: whether the window says anything; ticks between that are missing say nothing."""
         place = self.tick(window.start_s)
         if place < self.ticks:
             return
-        nothing = self.usual.grid([None])
         while self.ticks < place:
-            self._push(nothing)
-        self._push(self.usual.grid([window.nodes.get(self.metric)]) if judged else nothing)
+            self._push(None)
+        self._push(window.nodes.get(self.metric) if judged else None)
 
     def extend(self, grid: Grid) -> None:
         """As `take` of each tick of a grid."""
@@ -164,7 +199,8 @@ class NodeCourse:
         for row, node in enumerate(self.usual.nodes):
             if node in self.lines:
                 self.lines[node].sums = self.lines[node].sums.extended(values[row], sampling[row])
-        self._fresh.append(self.usual.itself(grid))
+        self._fresh.append(grid)
+        self.ticks += int(grid.counts.shape[2])
 
     def of_itself(self, node: str, onset_s: float) -> Itself | None:
         """None where too little is known of it before or since."""
@@ -182,24 +218,29 @@ class NodeCourse:
         load = load_during / load_before if load_before else math.inf
         return Itself(during - before, math.exp(level + before), math.exp(level + during), load)
 
-    @property
-    def ticks(self) -> int:
-        return self.first + sum(int(one.shape[2]) for one in (self.itself, *self._fresh))
-
     def tick(self, at_s: float) -> int:
         return round((at_s - self.start_s) / self.width_s)
 
-    def _push(self, grid: Grid) -> None:
+    def _push(self, found: NodeLevels | None) -> None:
+        grid = self.usual.grid_of_one(found)
         values, sampling = self.usual.lines(grid)
-        for row, node in enumerate(self.usual.nodes):
+        for node, value, variance in zip(self.usual.nodes, values[:, 0].tolist(), sampling[:, 0].tolist(), strict=True):
             if node in self.lines:
-                self.lines[node].sums.push(float(values[row, 0]), float(sampling[row, 0]))
-        self._fresh.append(self.usual.itself(grid))
+                self.lines[node].sums.push(value, variance)
+        self._fresh.append(grid)
+        self.ticks += 1
+        if len(self._fresh) >= TICKS_AT_ONCE:
+            self._gather()
 
     def _gather(self) -> None:
         if self._fresh:
-            self.itself = np.concatenate([self.itself, *self._fresh], axis=2)
+            counts, means = (np.concatenate(some, axis=2) for some in zip(*map(_both, self._fresh), strict=True))
+            self.itself = np.concatenate([self.itself, self.usual.itself(Grid(counts, means))], axis=2)
             self._fresh = []
+
+
+def _both(grid: Grid) -> tuple[Floats, Floats]:
+    return grid.counts, grid.means
 
 
 def node_course(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from controlplane.alerts.regressions.course import MATURE_S
+from controlplane.alerts.regressions.course import MATURE_S, hints_of
 from controlplane.alerts.regressions.learner import (
     BUCKETS_PART,
     FLEET_PART,
@@ -106,10 +106,13 @@ class NodeWatch:
         for key in window.nodes[self.metric].keys if self.metric in window.nodes else ():
             self.seen_s[key[0]] = at_s
         threshold = self.log_threshold(pools)
-        for node in self.course.lines:
-            self._look(self.course, node, at_s, settled_s, threshold)
+        for node, hinted in zip(self.course.lines, hints_of(self.course.lines.values()), strict=True):
+            if hinted or node in self.streams:
+                self._look(self.course, node, hinted, at_s, settled_s, threshold)
 
-    def _look(self, course: NodeCourse, node: str, at_s: float, settled_s: float, threshold: float) -> None:
+    def _look(
+        self, course: NodeCourse, node: str, hinted: bool, at_s: float, settled_s: float, threshold: float
+    ) -> None:
         line, stream = course.lines[node], self.streams.get(node)
         if stream is not None and stream.alarmed:
             onset_s = at_s if stream.onset_s is None else stream.onset_s
@@ -118,7 +121,8 @@ class NodeWatch:
                 del self.streams[node]
                 self.since_s[node] = at_s
             return
-        shown = line.shown(course.start_s, course.width_s, max(self.since_s.get(node, -math.inf), settled_s))
+        since_s = max(self.since_s.get(node, -math.inf), settled_s)
+        shown = line.shown(course.start_s, course.width_s, since_s) if hinted else None
         if shown is None:
             self.streams.pop(node, None)
             return

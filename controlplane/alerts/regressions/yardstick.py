@@ -7,6 +7,7 @@ fitted to how neighbouring windows differ); what is left of their variance is to
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,10 +90,18 @@ class Usual:
         """A tail tells how many lie at or above each place: a sum by parts gives the sum of their scores."""
         if not found.tail.size:
             return Scored()
-        used, first = self.tables[:, found.low : found.low + found.tail.size + 1], int(found.tail[0])
-        by_place, by_tail = np.diff(used, axis=1) @ found.tail + first * used[:, 0]
-        explained, left = self.explained(first, tokens)
-        return Scored(first, float(by_place) - float(explained), float(by_tail), float(left))
+        first = int(found.tail[0])
+        steps = self._steps[:, found.low : found.low + found.tail.size]
+        by_place, by_tail = (steps @ found.tail + first * self.tables[:, found.low]).tolist()
+        if not (tokens > 0.0 and self.by_tokens.slope):
+            return Scored(first, by_place, by_tail, float(first))
+        explained = self.by_tokens.slope * (tokens - first * self.by_tokens.mean)
+        return Scored(first, by_place - explained, by_tail, self.by_tokens.left * first)
+
+    @cached_property
+    def _steps(self) -> Floats:
+        """From each place's score to the next one's, float64[2, axis]."""
+        return np.diff(self.tables, axis=1)
 
     def explained(self, count: Floats | int, tokens: Floats | float) -> tuple[Floats, Floats]:
         """Of so many requests with so many tokens in all, 0 where nobody told: the part of the sum of their scores that

@@ -174,3 +174,15 @@ def test_an_alarm_lasts_as_long_as_its_shift_however_mild(share: float) -> None:
         observe(stream, 2e4 + 5 * tick, [Exceedances(2000, 90, 0.05)], 1.0, LOG_A)
     assert not stream.alarmed
     assert stream.onset_s is None and stream.recovery == 0.0
+
+
+def test_a_stream_is_blank_until_it_is_told_anything_and_once_it_has_recovered() -> None:
+    stream = Stream()
+    assert stream.is_blank
+    observe(stream, 0.0, [Exceedances(50, 0, 0.05)], 1.0, LOG_A)
+    assert not stream.is_blank and not any(stream.gain)
+    for above in (*[40] * 10, *[0] * 60):
+        observe(stream, 5.0, [Exceedances(50, above, 0.05)], 1.0, LOG_A)
+        if stream.is_blank:
+            break
+    assert stream == Stream()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from controlplane.evidence.shift_scan import Scan, Sums, total
+from controlplane.evidence.shift_scan import Scan, Sums, hint_each, total
 from controlplane.evidence.wander import TAUS_TICKS, Wander, fit
 from tests.controlplane.evidence.test_wander import process
 
@@ -96,6 +96,18 @@ def test_hints_of_many_ticks_are_those_of_each() -> None:
         sums.push(float(value), SAMPLING)
         each.append(scan.hint(sums))
     assert list(many) == each and many.any() and not many.all()
+
+
+def test_hints_of_many_series_are_those_of_each() -> None:
+    series = []
+    for seed, rise in enumerate((0.0, 0.3, 0.0, 1.2)):
+        values = noise(seed, PAST + 10 * seed)
+        values[-40:] += rise
+        wander = fit(values[:PAST], np.full(PAST, SAMPLING), [0.0] * len(TAUS_TICKS))
+        series.append((Scan.of(wander, PAST), Sums.of(values, np.full(values.size, SAMPLING), wander, 0.0)))
+    each = [scan.hint(sums) for scan, sums in series]
+    assert hint_each(series) == each and set(each) == {True, False}
+    assert hint_each([]) == []
 
 
 def test_a_rise_of_many_deviations_is_not_back_while_it_lasts_and_is_told_whole() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.alerts.regressions.node_course import Grid, NodeCourse, Usual, node_course
 from controlplane.alerts.windows.history import Window
+from controlplane.alerts.windows.node_levels import NodeLevels
 from tests.controlplane.alerts.regressions.served_by_nodes import METRIC, START_S, ServedByNodes
 
 HARDWARE = {"a": 1.0, "b": 1.4, "c": 0.8}
@@ -56,6 +57,16 @@ def test_tick_by_tick_is_as_at_once(pool: ServedByNodes) -> None:
             assert other.lines[node].sums.now == pytest.approx(line.sums.now, rel=1e-9, abs=1e-9)
             assert other.of_itself(node, onset_s) == pytest.approx(whole.of_itself(node, onset_s))
     assert grown.ticks == extended.ticks == whole.ticks
+
+
+def test_a_node_or_bucket_that_is_new_is_left_out_of_one_tick_as_of_many(pool: ServedByNodes) -> None:
+    usual, levels = learnt(pool.windows).usual, pool.windows[-1].nodes[METRIC]
+    keys = (("new", "<=512"), *levels.keys, ("a", ">32k"))
+    figures = np.pad(levels.figures, ((0, 0), (1, 1)), constant_values=9.0)
+    for found in (levels, NodeLevels(keys, figures), None):
+        one, many = usual.grid_of_one(found), usual.grid([found])
+        assert np.array_equal(one.counts, many.counts) and np.array_equal(one.means, many.means)
+        assert bool(one.counts.any()) is (found is not None)
 
 
 def test_ticks_that_are_missing_or_not_judged_say_nothing(pool: ServedByNodes) -> None:
