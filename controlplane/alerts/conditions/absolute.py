@@ -99,7 +99,7 @@ class Absolute(Kind[AbsoluteCondition]):
         return self._totals.of(job.pool, metric, end - timedelta(seconds=job.condition.window_s), end)
 
     def onset(self, job: Job[AbsoluteCondition], story: Finding, first: datetime, where: Where) -> datetime:
-        """The start of the run of windows, up to the first breach, that each had more slow requests than allowed."""
+        """Since when, up to the first breach, there were most slow requests beyond those allowed: see `begun`."""
         edge = axis_position(story.threshold or 1.0)
         start = first - timedelta(seconds=min(job.condition.window_s, 600.0))
         question = Question(story.metric, Span(start, first), where=where, step_s=WINDOW_S)
@@ -107,15 +107,25 @@ class Absolute(Kind[AbsoluteCondition]):
         for series in self._sources.telemetry.histograms(question):
             for time, sketch in series.steps:
                 steps.setdefault(time, Sketch()).merge(sketch)
-        onset = first - timedelta(seconds=WINDOW_S)
-        for time, sketch in sorted(steps.items(), reverse=True):
-            if sketch.above(edge) <= (1.0 - story.q) * sketch.count:
-                break
-            onset = time
-        return onset
+        beyond = [(time, sketch.above(edge) - (1.0 - story.q) * sketch.count) for time, sketch in sorted(steps.items())]
+        return begun(beyond) or first - timedelta(seconds=WINDOW_S)
 
     def look(self, job: Job[AbsoluteCondition], labels: Mapping[str, str], end: datetime) -> Look:
         return Look(self._requests(job, labels["metric"], end), frozenset())
+
+
+def begun(beyond: Sequence[tuple[datetime, float]]) -> datetime | None:
+    """Of windows in order with the slow requests of each beyond those allowed: since when most have added up to the last
+    one (E. S. Page's CUSUM, backwards); None where none have.
+
+    A window holds a few dozen requests: by chance alone many an one in the midst of a slowdown has none too many.
+    """
+    total, most, since = 0.0, 0.0, None
+    for time, count in reversed(beyond):
+        total += count
+        if total > most:
+            most, since = total, time
+    return since
 
 
 def telling(last: int, count: int, window_s: float, width: int) -> Sequence[int]:

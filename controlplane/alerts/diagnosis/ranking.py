@@ -20,6 +20,7 @@ Cause = dict[str, Any]
 
 CONTRADICTED = 0.25
 """A configuration that explains less is not the cause, or not alone."""
+TRAFFIC = (TENANT.label, PROMPT_BUCKET.label)
 BATCH_FULL = 0.5
 """So much more requests running at once explain all that steps got slower by."""
 
@@ -47,7 +48,7 @@ def share_explained(cause: Cause, attribution: Attribution | None, running_growt
         share = _mix(attribution, MIXES[kind])
         if share is not None and kind == CauseKind.PROMPT_MIX:
             # A tenant that sends more makes prompts longer: what that explains, it explains first.
-            share -= max((place.share for place in _mixes(attribution, TENANT.label) if place.named), default=0.0)
+            share -= _of_traffic(attribution, (TENANT.label,))
     elif kind in (CauseKind.ONE_NODE, CauseKind.ONE_GROUP):
         share = _within(attribution, cause)
     elif attribution.stages:
@@ -84,7 +85,7 @@ def _told(
 def _of_revision(attribution: Attribution) -> float | None:
     """A revision that comes is a change of the mix of revisions; what traffic changed, no configuration did."""
     come = _mix(attribution, REVISION.label)
-    traffic = [_sure(place) for label in (PROMPT_BUCKET.label, TENANT.label) for place in _mixes(attribution, label)]
+    traffic = [_sure(place) for label in TRAFFIC for place in _mixes(attribution, label)]
     left = 1.0 - max(traffic, default=0.0)
     return left if come is None else min(come, left)
 
@@ -98,22 +99,22 @@ def _mixes(attribution: Attribution, label: str) -> list[PlaceOfShift]:
     return [place for place in attribution.places if place.label == label and place.how is HowMoved.MIX]
 
 
+def _of_traffic(attribution: Attribution, labels: Sequence[str] = TRAFFIC) -> float:
+    """What is named as a change of who sent, or of how long prompts were, explains."""
+    named = [place.share for label in labels for place in _mixes(attribution, label) if place.named]
+    return max(named, default=0.0)
+
+
 def _mix(attribution: Attribution, label: str) -> float | None:
     return next((place.share for place in _mixes(attribution, label)), None)
 
 
 def _within(attribution: Attribution, cause: Cause) -> float | None:
     label, value = (NODE.label, cause["node"]) if "node" in cause else (cause["label"], cause["value"])
-    traffic = [
-        place.share
-        for name in (TENANT.label, PROMPT_BUCKET.label)
-        for place in _mixes(attribution, name)
-        if place.named and name != label
-    ]
     for place in attribution.places:
         if (place.label, place.value, place.how) == (label, value, HowMoved.WITHIN):
             # Who sent other requests is why some of them take longer.
-            return place.share - max(traffic, default=0.0)
+            return place.share - _of_traffic(attribution, [name for name in TRAFFIC if name != label])
     return None
 
 
@@ -122,7 +123,8 @@ def _of_stages(kind: str, attribution: Attribution, running_growth: float) -> fl
     queue, decode = shares.get(QUEUE.short, 0.0), shares.get(DECODE.short, 0.0)
     if kind == CauseKind.LOAD:
         beside = min(max((running_growth - 1.0) / BATCH_FULL, 0.0), 1.0)
-        return queue + (1.0 - queue) * beside
+        # Requests of another kind, or of somebody who sent more, take longer whoever runs beside them.
+        return queue + max(1.0 - queue - _of_traffic(attribution), 0.0) * beside
     if kind in (CauseKind.PREEMPTION, CauseKind.KV_PRESSURE):
         return queue + decode
     return decode if kind == CauseKind.ACCEPTANCE else None

@@ -1,12 +1,14 @@
 """A quantile against its limit."""
 
 import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.alerts.conditions.absolute import reading, telling
+from controlplane.alerts.conditions.absolute import begun, reading, telling
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.contract.bodies.slo import Limit
 
@@ -25,6 +27,22 @@ def test_a_firing_alert_is_called_over_below_its_limit(
     value_s: float | None, is_firing: bool, expected: Reading
 ) -> None:
     assert reading(value_s, Limit(metric="ttft", q=0.9, limit_s=1.0), is_firing=is_firing) is expected
+
+
+@pytest.mark.parametrize(
+    ("beyond", "since"),
+    [
+        ((-2.5, -2.5, 1.0, 3.0), 2),
+        ((-2.5, 2.0, -0.5, -0.5, 3.0), 1),  # Chance: two windows in the midst hold none too many.
+        ((-2.5, 1.0, -2.5, 2.0), 3),  # What was before is made up for by what was between.
+        ((-2.5, 0.5, 0.0), 1),
+        ((-2.5, -1.0), None),
+        ((), None),
+    ],
+)
+def test_a_breach_began_where_most_slow_requests_add_up(beyond: Sequence[float], since: int | None) -> None:
+    times = [datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=5 * place) for place in range(len(beyond))]
+    assert begun(list(zip(times, beyond, strict=True))) == (None if since is None else times[since])
 
 
 @given(

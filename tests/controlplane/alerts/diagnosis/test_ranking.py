@@ -81,6 +81,15 @@ def test_more_running_at_once_explains_slower_steps() -> None:
     assert share_explained(LOAD, told, 2.0) == pytest.approx(1.0)
 
 
+def test_load_explains_of_slower_steps_what_longer_prompts_and_who_sends_them_do_not() -> None:
+    tenant, prompts = place("tenant", "batch", HowMoved.MIX, 0.6), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
+    told = moved(tenant, prompts, queue=0.1, prefill=0.9)
+    assert share_explained(LOAD, told, 2.0) == pytest.approx(0.4)
+    assert order([LOAD, {"cause": "tenant_mix", "score": 0.82, "message": "batch"}], told) == ["tenant_mix", "load"]
+    by_chance = moved(place("tenant", "batch", HowMoved.MIX, 0.6, named=False), queue=0.1, prefill=0.9)
+    assert share_explained(LOAD, by_chance, 2.0) == pytest.approx(1.0)
+
+
 def test_a_configuration_goes_first_although_it_explains_a_part_only() -> None:
     told = moved(place("revision", "2", HowMoved.MIX, 0.5), queue=1.0)
     assert order([LOAD, CONFIG], told) == ["config_change", "load"]
