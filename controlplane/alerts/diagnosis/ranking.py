@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.alerts.diagnosis.shift_parts import alone
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import CACHE_CLASS, DECODE, NODE, PROMPT_BUCKET, QUEUE, REVISION, TENANT
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
@@ -114,7 +115,7 @@ def _within(attribution: Attribution, cause: Cause) -> float | None:
     for place in attribution.places:
         if (place.label, place.value, place.how) == (label, value, HowMoved.WITHIN):
             # Who sent other requests is why some of them take longer.
-            return place.share - _of_traffic(attribution, [name for name in TRAFFIC if name != label])
+            return place.share * alone(place) - _of_traffic(attribution, [name for name in TRAFFIC if name != label])
     return None
 
 

@@ -8,6 +8,7 @@ While a slowdown is young it has too few requests for its quantile, and is taken
 `LEAST_TAIL` of its requests are slower.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -188,11 +189,15 @@ def _strength(place: PlaceOfShift, traffic: Sequence[PlaceOfShift]) -> float:
     """What it explains that others do not share, nor a change of the traffic that is named: longer prompts are why
     cache misses take longer, and one tenant's sending more is why prompts are longer."""
     before = [one.share for one in traffic if one.label != place.label and not _is_sender(place)]
-    share = place.share - max(before, default=0.0)
+    return (place.share - max(before, default=0.0)) * alone(place)
+
+
+def alone(place: PlaceOfShift) -> float:
+    """0..1: how much of its growth the others do not share; 1 of a change of the mix, or where nothing tells."""
     if place.how is HowMoved.MIX or place.own_factor is None or place.others_factor is None:
-        return share
-    own, others = np.log(max(place.own_factor, 1.0)), np.log(max(place.others_factor, 1.0))
-    return share * (1.0 - min(float(others / own), 1.0)) if own > 0.0 else 0.0
+        return 1.0
+    own, others = math.log(max(place.own_factor, 1.0)), math.log(max(place.others_factor, 1.0))
+    return 1.0 - min(others / own, 1.0) if own > 0.0 else 0.0
 
 
 def _stages(names: Sequence[str], tail: TailParts) -> list[StageOfShift]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from controlplane.contract.histogram import axis_position
 from controlplane.evidence.order_statistics import Estimate
-from controlplane.evidence.shifts.mixture import LEAST, quantiles, worths
+from controlplane.evidence.shifts.mixture import LEAST, slow_levels, worths
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -35,7 +35,8 @@ LEAST_BLOCKS = 8
 @dataclass(frozen=True)
 class GroupShift:
     """One group, by its place. `within`: what its own change adds to the shift, seconds. `own` and `others`: by what
-    factors its own quantile grew and that of all others together, their mix held fixed; `apart`: the one by the other.
+    factors its own slow requests' (geometric) mean grew and that of all others', their mix held fixed; `apart`: the one by
+    the other.
     These three are None where it has too few requests on either side."""
 
     place: int
@@ -167,9 +168,8 @@ def _spread(drawn: Floats) -> Floats:
 def _figures(then: Floats, now: Floats, q: float, low: int, own_q: Floats) -> _Figures:
     before, worth = worths(then, now, q, low)
     others = [np.stack([_others(side, then, i) for i in range(len(own_q))]) for side in (then, now)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.log(quantiles(now[: len(own_q)], own_q, low) / quantiles(then[: len(own_q)], own_q, low))
-        rest = np.log(quantiles(others[1], own_q, low) / quantiles(others[0], own_q, low))
+    own = slow_levels(now[: len(own_q)], own_q, low) - slow_levels(then[: len(own_q)], own_q, low)
+    rest = slow_levels(others[1], own_q, low) - slow_levels(others[0], own_q, low)
     return _Figures(before, worth, own, rest)
 
 

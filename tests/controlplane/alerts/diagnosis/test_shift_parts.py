@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.alerts.diagnosis.shift_parts import Grouped, ReadShift, attribution, event_before
+from controlplane.alerts.diagnosis.shift_parts import Grouped, ReadShift, alone, attribution, event_before
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.contract.on_call.attribution import ChangedAt, HowMoved
 from controlplane.evidence.shifts.tail_parts import Timed
@@ -99,3 +99,43 @@ def test_of_several_events_the_nearest_counts() -> None:
     ]
     found = event_before(SINCE, entries)
     assert found is not None and found.subject == "15"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_prompts_of_which_some_hit_the_cache_are_named_from_a_minute_of_few_requests(seed: int) -> None:
+    """Fifty are slower, and of two kinds: their own median is now of those that hit, now of those that did not."""
+    chance, at_once = np.random.default_rng(seed), 50
+    by_length: list[Any] = []
+    by_cache: list[Any] = []
+    for tick in range(USUAL + SLOW):
+        long, miss = chance.random(at_once) < 0.08, chance.random(at_once) < 0.4
+        prompt = np.where(long, 4000.0, np.where(chance.random(at_once) < 0.16, 1200.0, 300.0))
+        took = (0.03 + 6e-5 * prompt * np.where(miss, 1.0, 0.2)) * chance.lognormal(0.0, 0.2, at_once)
+        took *= np.where(long & (tick >= USUAL), 2.25, 1.0)
+        for rows, parts in ((by_length, (long, prompt == 1200.0, prompt == 300.0)), (by_cache, (miss, ~miss))):
+            rows.append(np.stack([_counted(took[part]) for part in parts]))
+    told = attribution(
+        ReadShift(
+            metric="prefill",
+            q=0.95,
+            grouped=[
+                Grouped("cache_class", ["miss", "hit"], np.stack(by_cache[:USUAL]), np.stack(by_cache[USUAL:])),
+                Grouped(
+                    "prompt_bucket",
+                    ["<=8k", "<=2k", "<=512"],
+                    np.stack(by_length[:USUAL]),
+                    np.stack(by_length[USUAL:]),
+                ),
+            ],
+            tick_times=[START + timedelta(seconds=5 * tick) for tick in range(USUAL + SLOW)],
+            ticks=[Sketch(rows.sum(axis=0)) for rows in by_length],
+            usual=USUAL,
+        )
+    )
+    assert told is not None and told.place is not None
+    assert (told.place.label, told.place.value, told.place.how) == ("prompt_bucket", "<=8k", HowMoved.WITHIN)
+    assert told.place.own_factor == pytest.approx(2.25, rel=0.3) and alone(told.place) > 0.8
+
+
+def _counted(values: Any) -> Any:
+    return np.bincount([axis_position(float(value)) for value in values], minlength=AXIS_LENGTH)
