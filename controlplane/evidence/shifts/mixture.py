@@ -19,9 +19,9 @@ from controlplane.contract.histogram import AXIS_MIN, BASE
 
 Floats = NDArray[np.float64]
 
-LEAST = 20
+LEAST = 12
 """Requests that a group must have on each side to have a distribution of its own there; with fewer it only comes or
-goes, which is a change of the mix."""
+goes, which is a change of the mix. A rare group has no more in the half minute after which a page is told."""
 
 
 def quantiles(counts: Floats, q: Floats | float, low: int) -> Floats:

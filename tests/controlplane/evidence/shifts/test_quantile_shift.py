@@ -37,7 +37,7 @@ def parts_of(found: QuantileShift) -> float:
 
 
 @settings(max_examples=15, deadline=None)
-@example(sizes=[(1, 1), (1, 2)], factors=[1.0, 2.0, *[1.0] * 7], q=0.5, seed=0)  # A group of 19 requests.
+@example(sizes=[(1, 1), (1, 2)], factors=[1.0, 2.0, *[1.0] * 7], q=0.5, seed=0)  # A group of few requests.
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=9),
     factors=st.lists(st.floats(0.2, 5.0), min_size=9, max_size=9),
