@@ -44,11 +44,24 @@ def slow_levels(counts: Floats, q: Floats | float, low: int) -> Floats:
     Of a few dozen requests of two kinds, as of those that hit the cache and those that did not, the quantile itself
     leaps from one kind to the other as chance has it; the mean of all that are slower moves little.
     """
+    return _mean_beyond(counts, q, _logs(counts.shape[1], low))
+
+
+def slow_means(counts: Floats, q: Floats | float, low: int) -> Floats:
+    """float64[rows]: the same of the seconds themselves."""
+    return _mean_beyond(counts, q, np.exp(_logs(counts.shape[1], low)))
+
+
+def _logs(width: int, low: int) -> Floats:
+    found: Floats = (low + AXIS_MIN + np.arange(width) + 0.5) * math.log(BASE)
+    return found
+
+
+def _mean_beyond(counts: Floats, q: Floats | float, values: Floats) -> Floats:
     cumulative = counts.cumsum(axis=1)
     beyond = np.clip(cumulative - (np.asarray(q) * cumulative[:, -1])[:, None], 0.0, counts)
-    middle = (low + AXIS_MIN + np.arange(counts.shape[1]) + 0.5) * math.log(BASE)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = beyond @ middle / beyond.sum(axis=1)
+        found: Floats = beyond @ values / beyond.sum(axis=1)
     return found
 
 

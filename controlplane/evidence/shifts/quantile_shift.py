@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from controlplane.contract.histogram import axis_position
 from controlplane.evidence.order_statistics import Estimate
-from controlplane.evidence.shifts.mixture import LEAST, slow_levels, worths
+from controlplane.evidence.shifts.mixture import LEAST, slow_levels, slow_means, worths
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -37,7 +37,8 @@ class GroupShift:
     """One group, by its place. `within`: what its own change adds to the shift, seconds. `own` and `others`: by what
     factors its own slow requests' (geometric) mean grew and that of all others', their mix held fixed; `apart`: the one by
     the other.
-    These three are None where it has too few requests on either side."""
+    These three are None where it has too few requests on either side. own_s, others_s: the seconds that slow requests
+    grew by."""
 
     place: int
     before_share: float
@@ -46,6 +47,8 @@ class GroupShift:
     own: float | None = None
     others: float | None = None
     apart: Estimate | None = None
+    own_s: float = 0.0
+    others_s: float = 0.0
 
     @property
     def is_named(self) -> bool:
@@ -54,10 +57,14 @@ class GroupShift:
 
     @property
     def isolation(self) -> float:
-        """0..1: how much of its growth the others do not share."""
-        if self.own is None or self.others is None or self.own <= 1.0 or self.others >= self.own:
+        """0..1: how much of its growth the others do not share, neither as a factor nor in seconds.
+
+        Where all take a tenth of a second more, quick requests get slower by more as a factor, and are no place.
+        """
+        if self.own is None or self.others is None or self.own <= 1.0 or self.others >= self.own or self.own_s <= 0.0:
             return 0.0
-        return min(1.0 - math.log(self.others) / math.log(self.own), 1.0)
+        shared = max(math.log(self.others) / math.log(self.own), self.others_s / self.own_s)
+        return min(max(1.0 - shared, 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,7 @@ def quantile_shift(
     ]
     worth_error = np.std([one.worth for one in drawn], axis=0, ddof=1)
     apart_error = _spread(np.array([one.own - one.others for one in drawn]))
+    grown_s = _grown_s(then, now, low, own_q)
     freedom = min((len(side) for side in blocks if len(side) >= LEAST_BLOCKS), default=LEAST_BLOCKS) - 1
     at_once = quantile_of_t(1.0 - (1.0 - level) / 2.0 / (len(chosen) + 1), freedom)
     shares = [side.sum(axis=1) / side.sum() for side in (then, now)]
@@ -125,7 +133,8 @@ def quantile_shift(
         own, others, error = float(exact.own[i]), float(exact.others[i]), float(apart_error[i])
         if math.isfinite(own - others) and math.isfinite(error):
             apart = Estimate(*(math.exp(own - others + sign * at_once * error) for sign in (0.0, -1.0, 1.0)))
-            group = replace(group, own=math.exp(own), others=math.exp(others), apart=apart)
+            seconds = {"own_s": float(grown_s[0][i]), "others_s": float(grown_s[1][i])}
+            group = replace(group, own=math.exp(own), others=math.exp(others), apart=apart, **seconds)
         groups.append(group)
     grown = _grown(then, now, shares, exact.before, low, len(chosen))
     return QuantileShift(
@@ -167,10 +176,22 @@ def _spread(drawn: Floats) -> Floats:
 
 def _figures(then: Floats, now: Floats, q: float, low: int, own_q: Floats) -> _Figures:
     before, worth = worths(then, now, q, low)
-    others = [np.stack([_others(side, then, i) for i in range(len(own_q))]) for side in (then, now)]
+    others = _each_others(then, now, len(own_q))
     own = slow_levels(now[: len(own_q)], own_q, low) - slow_levels(then[: len(own_q)], own_q, low)
     rest = slow_levels(others[1], own_q, low) - slow_levels(others[0], own_q, low)
     return _Figures(before, worth, own, rest)
+
+
+def _grown_s(then: Floats, now: Floats, low: int, own_q: Floats) -> tuple[Floats, Floats]:
+    """By how many seconds slow requests grew, of each group and of all others."""
+    others = _each_others(then, now, len(own_q))
+    own = [slow_means(side[: len(own_q)], own_q, low) for side in (then, now)]
+    rest = [slow_means(side, own_q, low) for side in others]
+    return own[1] - own[0], rest[1] - rest[0]
+
+
+def _each_others(then: Floats, now: Floats, groups: int) -> list[Floats]:
+    return [np.stack([_others(side, then, i) for i in range(groups)]) for side in (then, now)]
 
 
 def _others(side: Floats, then: Floats, place: int) -> Floats:

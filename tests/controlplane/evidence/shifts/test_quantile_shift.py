@@ -90,6 +90,22 @@ def test_all_slower_names_none_however_the_tail_is_made_up() -> None:
     assert found.groups[2].isolation < 0.3
 
 
+def test_where_all_take_as_many_seconds_more_the_quick_ones_are_no_place() -> None:
+    """A delay before all of them: those that take a tenth of a second get twice as slow, the others hardly slower."""
+    chance = np.random.default_rng(6)
+
+    def served(more_s: float) -> Any:
+        blocks = [
+            [0.1 * chance.lognormal(0.0, 0.2, 40) + more_s, 1.0 * chance.lognormal(0.0, 0.2, 4) + more_s]
+            for _ in range(BLOCKS)
+        ]
+        return np.stack([np.stack([counted(values) for values in groups]) for groups in blocks])
+
+    quick, slow = quantile_shift(served(0.0), served(0.1), 0.9, 0).groups
+    assert quick.is_named and quick.own is not None and quick.own > 1.5
+    assert quick.isolation < 0.4 and slow.isolation < 0.4
+
+
 def test_more_long_prompts_are_a_change_of_the_mix() -> None:
     chance = np.random.default_rng(3)
     before = side(chance, [60, 40, 1], [1.0, 2.0, 10.0], 0.03)
