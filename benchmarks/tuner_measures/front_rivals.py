@@ -1,9 +1,9 @@
-"""How much of the true front a search of two objectives covers, by trials and beside random search and Optuna's own.
+"""How much of the true front a search of several objectives covers, by trials and beside random search and Optuna's own.
 
-One of a surface's limits is made an objective: end-to-end time against it, under the other limit. Each player measures
+One or two of a surface's limits are made objectives: end-to-end time against them, under the limit that is left. Each player measures
 the default, then one configuration a trial, and says which front it would offer. Of that what truly keeps the limit
 counts, by its true figures: hypervolume below the corner that is a tenth worse than the worst of the true front in
-either objective (logarithms), as a share of the true front's.
+each objective (logarithms), as a share of the true front's.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ Front = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class TwoObjectives:
-    """A surface of which the limit `other` is an objective."""
+class Objectives:
+    """A surface of which the limits `others` are objectives."""
 
     surface: Surface
-    other: str
+    others: tuple[str, ...]
 
     @property
     def limits(self) -> list[str]:
-        return [name for name in self.surface.limits if name != self.other]
+        return [name for name in self.surface.limits if name not in self.others]
 
     def measure(self, knobs: Mapping[str, Any], noise: np.random.Generator) -> Assessment:
         found = self.surface.measure(knobs, noise)
         if found.objective_s is None:
             return found
-        kept = {name: excess for name, excess in found.violations.items() if name != self.other}
-        return Assessment(found.objective_s, kept, {self.other: 1.0 + found.violations[self.other]})
+        kept = {name: excess for name, excess in found.violations.items() if name not in self.others}
+        return Assessment(found.objective_s, kept, {name: 1.0 + found.violations[name] for name in self.others})
 
     def truth(self, knobs: Mapping[str, Any]) -> list[float] | None:
-        """Logarithms of both; None of what fails or breaks the limit."""
+        """Logarithms of all; None of what fails or breaks the limit."""
         found = self.surface.fresh[canonical_json(knobs)]
         if found.fails or any(found.limits[name] > 1.0 for name in self.limits):
             return None
-        return [math.log(found.objective), math.log(found.limits[self.other])]
+        return [math.log(found.objective), *(math.log(found.limits[name]) for name in self.others)]
 
     def scale(self) -> tuple[Array, float]:
         """The corner, and what the true front covers below it."""
         told = [self.surface.fresh[key] for key in self.surface.fresh]
         kept = [one for one in told if not one.fails and all(one.limits[name] <= 1.0 for name in self.limits)]
-        points = np.log([[one.objective, one.limits[self.other]] for one in kept])
+        points = np.log([[one.objective, *(one.limits[name] for name in self.others)] for one in kept])
         points = points[~beaten(points)]
         corner: Array = points.max(axis=0) + CORNER
         return corner, hypervolume(points, corner)
 
 
-def product(of: TwoObjectives, seed: int) -> Iterator[Front]:
+def product(of: Objectives, seed: int) -> Iterator[Front]:
     """The search of a study with `also`."""
     constraints = [*of.limits, "errors", "top1_agreement"]
     space, default = of.surface.space, of.surface.default
-    search = Search(space, default, constraints=constraints, seed=seed, max_trials=40, also=[of.other])
+    search = Search(space, default, constraints=constraints, seed=seed, max_trials=40, also=of.others)
     noise = np.random.default_rng(seed)
     while (candidate := search.ask()) is not None:
         search.tell(candidate, of.measure(candidate.knobs, noise))
@@ -80,9 +80,9 @@ def product(of: TwoObjectives, seed: int) -> Iterator[Front]:
 
 
 class _Runs(Runs):
-    """What a rival has measured of two objectives."""
+    """What a rival has measured of several objectives."""
 
-    def __init__(self, of: TwoObjectives, seed: int) -> None:
+    def __init__(self, of: Objectives, seed: int) -> None:
         super().__init__(of.measure, seed)
         self.of = of
 
@@ -91,11 +91,13 @@ class _Runs(Runs):
         held = [(knobs, found) for knobs, found in self.seen.values() if found.feasible]
         if not held:
             return []
-        values = np.array([[found.objective_s or math.inf, found.also[self.of.other]] for _, found in held])
+        values = np.array(
+            [[found.objective_s or math.inf, *(found.also[name] for name in self.of.others)] for _, found in held]
+        )
         return [knobs for (knobs, _), worse in zip(held, beaten(values), strict=True) if not worse]
 
 
-def chance(of: TwoObjectives, seed: int) -> Iterator[Front]:
+def chance(of: Objectives, seed: int) -> Iterator[Front]:
     runs, draw, space = _Runs(of, seed), plain_random.Random(seed), of.surface.space
     runs.run(of.surface.default)
     yield runs.front()
@@ -106,12 +108,12 @@ def chance(of: TwoObjectives, seed: int) -> Iterator[Front]:
             yield runs.front()
 
 
-def _optuna(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Callable[[TwoObjectives, int], Iterator[Front]]:
-    def play(of: TwoObjectives, seed: int) -> Iterator[Front]:
+def _optuna(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Callable[[Objectives, int], Iterator[Front]]:
+    def play(of: Objectives, seed: int) -> Iterator[Front]:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         runs, space, start = _Runs(of, seed), of.surface.space, of.surface.default
-        study = optuna.create_study(sampler=sampler(seed), directions=["minimize", "minimize"])
+        study = optuna.create_study(sampler=sampler(seed), directions=["minimize"] * (1 + len(of.others)))
         places = {name: optuna.distributions.IntDistribution(0, len(own) - 1) for name, own in space.values.items()}
         study.enqueue_trial({name: own.index(start[name]) for name, own in space.values.items()})
         first: Assessment | None = None
@@ -126,8 +128,8 @@ def _optuna(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Callable[[
             for name in (*of.limits, "all"):
                 missing = told.worst if told.objective_s is None else 0.0
                 trial.set_constraint(name, constraint_value(told.violations.get(name, missing)))
-            also = score(told.also.get(of.other), first.also.get(of.other))
-            study.tell(trial, [score(told.objective_s, first.objective_s), also])
+            also = [score(told.also.get(name), first.also.get(name)) for name in of.others]
+            study.tell(trial, [score(told.objective_s, first.objective_s), *also])
             yield runs.front()
 
     return play
@@ -146,7 +148,7 @@ def _gp(seed: int) -> optuna.samplers.BaseSampler:
     return optuna.samplers.GPSampler(seed=seed, n_startup_trials=5, independent_sampler=independent)
 
 
-PLAYERS: dict[str, Callable[[TwoObjectives, int], Iterator[Front]]] = {
+PLAYERS: dict[str, Callable[[Objectives, int], Iterator[Front]]] = {
     "product": product,
     "random": chance,
     "Optuna NSGA-II": _optuna(_nsga2),
@@ -156,12 +158,16 @@ PLAYERS: dict[str, Callable[[TwoObjectives, int], Iterator[Front]]] = {
 
 
 def measure(
-    make: Callable[[int], Surface], other: str, seeds: Sequence[int], names: Sequence[str], most: int = max(AFTER)
+    make: Callable[[int], Surface],
+    others: tuple[str, ...],
+    seeds: Sequence[int],
+    names: Sequence[str],
+    most: int = max(AFTER),
 ) -> None:
-    both = [TwoObjectives(make(seed), other) for seed in seeds]
-    scales = [of.scale() for of in both]
+    every = [Objectives(make(seed), others) for seed in seeds]
+    scales = [of.scale() for of in every]
     after = [count for count in AFTER if count <= most]
-    print(f"\n{both[0].surface.describe()}; end-to-end time and {other} together; {len(seeds)} seeds\n")
+    print(f"\n{every[0].surface.describe()}; end-to-end time, {' and '.join(others)} together; {len(seeds)} seeds\n")
     told = " | ".join(f"{count} trials" for count in after)
     print(f"| share of the true front, median / 10th (offered in vain) | {told} | s a study |")
     print("|---" * (len(after) + 2) + "|")
@@ -169,19 +175,19 @@ def measure(
         began = time.process_time()
         paths = [
             _path(islice(PLAYERS[name](of, seed), most), of, *scale)
-            for of, seed, scale in zip(both, seeds, scales, strict=True)
+            for of, seed, scale in zip(every, seeds, scales, strict=True)
         ]
         spent_s = (time.process_time() - began) / len(seeds)
         cells = [_cell([path[min(count, len(path)) - 1] for path in paths]) for count in after]
         print(f"| {name} | {' | '.join(cells)} | {spent_s:.2f} |", flush=True)
 
 
-def _path(fronts: Iterator[Front], of: TwoObjectives, corner: Array, whole: float) -> list[tuple[float, float]]:
+def _path(fronts: Iterator[Front], of: Objectives, corner: Array, whole: float) -> list[tuple[float, float]]:
     """(share of the true front that is covered, share of the offered that break a limit) after each trial."""
     found = []
     for front in fronts:
         true = [of.truth(knobs) for knobs in front]
-        points = np.array([one for one in true if one is not None]).reshape(-1, 2)
+        points = np.array([one for one in true if one is not None]).reshape(-1, len(corner))
         found.append((hypervolume(points, corner) / whole, true.count(None) / max(1, len(true))))
     return found
 
