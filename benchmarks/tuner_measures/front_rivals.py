@@ -1,9 +1,9 @@
-"""How much of the true front a search of several objectives covers, by trials and beside random search and Optuna's own.
+"""How much of the true front a search of several objectives covers, by trials, beside random search and Optuna's own.
 
-One or two of a surface's limits are made objectives: end-to-end time against them, under the limit that is left. Each player measures
-the default, then one configuration a trial, and says which front it would offer. Of that what truly keeps the limit
-counts, by its true figures: hypervolume below the corner that is a tenth worse than the worst of the true front in
-each objective (logarithms), as a share of the true front's.
+One or two of a surface's limits are made objectives: end-to-end time against them, under the limit that is left. Each
+player measures the default, then one configuration a trial, and says which front it would offer. Of that what truly
+keeps the limit counts, by its true figures: hypervolume below the corner that is a tenth worse than the worst of the
+true front in each objective (logarithms), as a share of the true front's.
 """
 
 from __future__ import annotations

@@ -2,22 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from sqlmodel import Session
 
+from controlplane.advice.capacity_worksheet import worksheet
 from controlplane.advice.mix_advice import MeasuredTraffic
 from controlplane.advice.pool_advice import advice_of
+from controlplane.advice.pool_known import known_of
 from controlplane.advice.pool_reading import PoolFiguresReader
 from controlplane.auth import Reader
 from controlplane.auth.token_cache import AuthParts
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge
 from controlplane.contract.planning.advice import Advice
+from controlplane.contract.planning.hardware_forecast import HardwareCreate, HardwareForecast
 from controlplane.db import SessionDep
 from controlplane.fleet import store as fleet
+from controlplane.hardware.hardware_rows import Known, forecast
+from controlplane.telemetry import Span
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.parameters import PoolName, SpanOf
 
@@ -52,11 +58,32 @@ def advice(
     """
     if not pool:
         raise BadRequest("pool: is missing; say which pool to advise on", field="pool")
-    serving = fleet.nodes(session, pool=pool, role=NodeRole.SERVING)
-    if not serving:
-        raise NotFound(f"pool: no pool {pool[:80]!r} has serving nodes", field="pool")
+    serving = _serving(session, pool)
     number = fleet.pool_revision(session, pool)
     config = None if number is None else fleet.revision(session, number).knobs
     with service.desk.query(principal.holder) as budget:
         figures = PoolFiguresReader(service.telemetry, pool, budget).read(span, config, serving)
         return advice_of(figures, peak, advised.measured_on(session, pool))
+
+
+@router.post("/hardware", responses=answers(NotFound, TooLarge, Overloaded))
+def hardware(asked: HardwareCreate, principal: Reader, session: SessionDep, service: Telemetry) -> HardwareForecast:
+    """Forecast what a model would take on accelerators that are not there, by its sizes and theirs; never proof.
+
+    What is not said is taken from the pool: its model as its nodes tell it, a mean request, its busiest minute's rate.
+    """
+    if asked.pool is None:
+        return forecast(asked, Known())
+    serving = _serving(session, asked.pool)
+    end = service.telemetry.latest() or service.clock()
+    span = Span(end - timedelta(seconds=asked.window_s), end)
+    with service.desk.query(principal.holder) as budget:
+        figures = PoolFiguresReader(service.telemetry, asked.pool, budget).read(span, None, serving)
+    return forecast(asked, known_of(serving, worksheet(figures, 1.0)))
+
+
+def _serving(session: Session, pool: str) -> list[NodeView]:
+    serving = fleet.nodes(session, pool=pool, role=NodeRole.SERVING)
+    if not serving:
+        raise NotFound(f"pool: no pool {pool[:80]!r} has serving nodes", field="pool")
+    return serving

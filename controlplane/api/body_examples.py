@@ -71,10 +71,12 @@ from controlplane.contract.on_call.incidents import (
     RouteCreate,
 )
 from controlplane.contract.on_call.rollout_policies import FreezeCreate, Hours, PinCreate, RolloutPolicyCreate
+from controlplane.contract.planning.hardware_forecast import HardwareCreate
 from controlplane.contract.planning.measurement import Measurement
 from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialWanted
 from controlplane.contract.planning.whatif import WhatIfCreate
+from controlplane.contract.reports.model_shape import ModelShape
 
 _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
 
@@ -313,6 +315,20 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             rule=AlertRuleCreate(name="KV", condition=SymptomCondition(kind="symptom", symptom="kv_near_full")),
             window_s=604800,
         )
+    },
+    HardwareCreate.__name__: {
+        "the pool's own model and traffic, elsewhere": HardwareCreate(
+            pool="chat", accelerators=["h200", "b200"], tpot_limit_ms=30, prices={"h200": 3.5}
+        ),
+        "a model by its sizes, with so many always under way": HardwareCreate(
+            model=ModelShape(
+                layers=80, hidden=8192, heads=64, kv_heads=8, head_dim=128, intermediate=28672, vocabulary=128256
+            ),
+            weights="fp8",
+            prompt=1024,
+            output=512,
+            concurrency=64,
+        ),
     },
     WhatIfCreate.__name__: {
         "twice the load, on one replica more": WhatIfCreate(pool="chat", load=2.0, replicas=3),

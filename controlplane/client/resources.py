@@ -93,6 +93,7 @@ from controlplane.contract.on_call.rollout_policies import (
     RolloutPolicyCreate,
 )
 from controlplane.contract.planning.advice import Advice
+from controlplane.contract.planning.hardware_forecast import HardwareCreate, HardwareForecast
 from controlplane.contract.planning.packed_traffic import unpacked
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
@@ -463,6 +464,10 @@ class ResourceCalls(Connection):
         """What binds a pool, what it carries, and what each technique could touch; peak: times the busiest step."""
         given = {"pool": pool, "window": window, "start": start, "end": end, "peak": peak}
         return self._one(Advice, "GET", "/api/v1/advice", params=given)
+
+    def hardware(self, asked: HardwareCreate | Mapping[str, Any]) -> HardwareForecast:
+        """What a model would do on accelerators that are not there."""
+        return self._one(HardwareForecast, "POST", "/api/v1/hardware", body=asked)
 
     # Alerts: rules, what fired, where it is told, and what is kept quiet.
 

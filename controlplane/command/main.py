@@ -54,7 +54,7 @@ SUBCOMMANDS = {
     "workloads": "tuner.workload.command",
     "prompts": "tuner.workload.prompts_command",
     "whatif": "controlplane.command.nouns.whatif_command",
-    "hardware": "tuner.hardware.command",
+    "hardware": "controlplane.command.pools.hardware_command",
     "advice": "controlplane.command.pools.advice_command",
     "profiles": "controlplane.command.nouns.profile_commands",
     "tokens": "controlplane.command.tokens",

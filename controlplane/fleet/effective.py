@@ -17,6 +17,7 @@ from controlplane.contract.bodies.nodes import MOST_ENTRIES, EffectiveConfig
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
 from controlplane.contract.reports.declared_knobs import MOST_DECLARED, Declared, DeclaredKnob, is_name
+from controlplane.contract.reports.model_shape import ModelShape
 from controlplane.contract.reports.node_memory import NodeMemory
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,11 @@ def _part_by_part(said: dict[str, Any]) -> tuple[EffectiveConfig | None, list[st
         parts["formats"] = list(_formats(said["formats"], problems))
     if said.get("memory") is not None:
         parts["memory"] = _memory(said["memory"], problems)
+    if said.get("shape") is not None:
+        try:
+            parts["shape"] = ModelShape.model_validate(said["shape"])
+        except ValidationError as error:
+            problems.append(f"shape.{_reason(error)}")
     if "cache_reset" in said:
         try:
             parts["cache_reset"] = EffectiveConfig(revision=0, knobs={}, cache_reset=said["cache_reset"]).cache_reset

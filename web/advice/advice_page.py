@@ -1,11 +1,11 @@
 """Advice: what binds a pool, what it carries and what a peak means, and the techniques worth a trial."""
 
-import shlex
 from collections.abc import Sequence
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.advice import STEP_WORDS, Fits, MixPart, Rate, Worksheet
+from web.advice.hardware_part import accelerator_of, hardware
 from web.frame.format import percent, seconds
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
@@ -49,7 +49,6 @@ def advice(client: Client, selection: Selection) -> Context:
         "fits": FITS,
         "mix_parts": MIX_PARTS,
         "times": TIMES,
-        "hardware": f"tailwright hardware --model DIR --pool {shlex.quote(found.pool)}",
         "said_times": f"{peak_of(selection):g}",
     }
 
@@ -100,12 +99,18 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def own(selection: Selection) -> None:
+    """Raises `BadRequest` for what is not offered."""
+    peak_of(selection)
+    accelerator_of(selection)
+
+
 PAGE = Page(
     "advice",
     "/advice",
     "Advice",
-    (Part("advice", advice, every_s=30.0),),
+    (Part("advice", advice, every_s=30.0), Part("hardware", hardware, every_s=60.0)),
     section="studies",
     one_pool=True,
-    own=peak_of,
+    own=own,
 )

@@ -20,7 +20,7 @@ from agents.backends.vllm.further_knobs import further_live, further_running, fu
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.measures.cache_memory import cache_memory
-from agents.backends.vllm.measures.told_memory import told_memory
+from agents.backends.vllm.measures.told_memory import told_memory, told_shape
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
 from agents.backends.vllm.server_api import ServerApi
@@ -171,7 +171,7 @@ class AttachedVllm:
         await self._read_cache(told.get("pid"))
         found = from_scheduler(told, self._costs.told())
         memory = told_memory(told.get("memory"), self._cache, str(found.knobs[QUANTIZATION]))
-        return found.model_copy(update={"memory": memory})
+        return found.model_copy(update={"memory": memory, "shape": told_shape(told.get("sizes"))})
 
     async def _read_cache(self, server: object) -> None:
         """Asked of each server once: it stays as it is while the process lives."""

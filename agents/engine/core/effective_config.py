@@ -12,6 +12,7 @@ from agents.engine.quantization.plain import PlainLinear
 from agents.engine.scheduling.scheduler import Scheduler
 from controlplane.contract import knobs
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.reports.model_shape import ModelShape
 from controlplane.contract.reports.node_memory import NodeMemory
 
 
@@ -27,6 +28,7 @@ class ReadBack:
     scheduling: dict[str, Any]
     """What the scheduler was started with, and limits that it moves by itself: configured and in force."""
     memory: NodeMemory
+    shape: ModelShape
 
     def body(self) -> dict[str, Any]:
         return {
@@ -37,6 +39,7 @@ class ReadBack:
             "draining": self.draining,
             "scheduling": self.scheduling,
             "memory": self.memory.model_dump(mode="json"),
+            "shape": self.shape.model_dump(mode="json"),
         }
 
 
@@ -73,6 +76,7 @@ def read_back(engine: StepEngine) -> ReadBack:
         draining=not engine.scheduler.admitting,
         scheduling=read_scheduling(engine.scheduler),
         memory=read_memory(engine),
+        shape=engine.model_config.shape(),
     )
 
 

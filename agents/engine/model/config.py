@@ -16,6 +16,7 @@ from agents.engine.model.rope import Rope
 from agents.engine.model.unsupported import unsupported
 from agents.engine.scheduling.cache_groups import CacheGroup
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.model_shape import ModelShape
 
 CONFIG_FILE = "config.json"
 
@@ -77,6 +78,21 @@ class ModelConfig:
     def kv_floats_per_layer(self) -> int:
         """Elements of keys and values of one token in one layer."""
         return 2 * self.num_key_value_heads * self.head_dim
+
+    def shape(self) -> ModelShape:
+        """As forecasts of other hardware take it."""
+        windows = [window for window in self.windows if window is not None]
+        return ModelShape(
+            layers=self.num_hidden_layers,
+            hidden=self.hidden_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+            intermediate=self.intermediate_size,
+            vocabulary=self.vocab_size,
+            windowed_layers=len(windows),
+            window=max(windows, default=0),
+        )
 
     def ropes(self) -> tuple[Rope, ...]:
         """The distinct rules among the layers."""

@@ -13,6 +13,7 @@ effective.json, what the scheduler runs, each value read back from it:
   more              further live knobs (`further_levers.py`), each {"runs", "started", "why_not"}
   arguments         what vLLM's configuration has of the arguments that the agent asks for (`started_arguments.py`)
   memory            what vLLM's memory holds (`engine_memory.py`), empty where that is not known
+  sizes             what the model's configuration says of itself (`model_sizes.py`), empty where there is none
   history           [[since, revision], ...], the last revisions, oldest first
   step, time        steps so far, and when this was told (after the newest knobs.json was looked at)
   plugin, vllm, pid, rank, scheduler, quantization, surprises
@@ -40,6 +41,7 @@ from tailwright_vllm.installation import vllm_version
 from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
 from tailwright_vllm.memory.engine_memory import memory
+from tailwright_vllm.memory.model_sizes import model_sizes
 from tailwright_vllm.surprises import described, log, surprises
 from tailwright_vllm.weight_format import weight_format
 
@@ -72,6 +74,7 @@ class Limits:
         model = getattr(getattr(scheduler, "vllm_config", None), "model_config", None)
         self._quantization = weight_format(model)
         self._memory = memory()
+        self._sizes = model_sizes(model)
         self._path = str(self._file)
         self._seen: tuple[int, int, int] | None = None
         self._wanted = Wanted(0, {})
@@ -180,6 +183,7 @@ class Limits:
             "scheduler": type(self._scheduler).__name__,
             "quantization": self._quantization,
             "memory": self._memory,
+            "sizes": self._sizes,
             "surprises": surprises.counts,
         }
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from controlplane.contract.bodies.knob_schema import VALUES
 from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
 from controlplane.contract.reports.declared_knobs import MOST_DECLARED, DeclaredKnob
+from controlplane.contract.reports.model_shape import ModelShape
 from controlplane.contract.reports.node_memory import NodeMemory
 
 MOST_ENTRIES = 64
@@ -95,6 +96,9 @@ class EffectiveConfig(BaseModel):
     costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
     memory: NodeMemory | None = Field(
         default=None, description="what its memory holds and how much there is; null: not told"
+    )
+    shape: ModelShape | None = Field(
+        default=None, description="the sizes of the model it serves; null: not told, or of a kind that has others"
     )
     declared: dict[Named, DeclaredKnob] = Field(
         default={},

@@ -22,13 +22,16 @@ from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.step_limits import StepLimit
 from controlplane.fleet import store as fleet
+from controlplane.fleet.tables import NodeRow
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.studies.tables import StudyPlanRow, StudyRow
 from tests.controlplane.telemetry.conftest import START, Report, request_spans
 from tuner.workload.trace import workload_of
 from web.studies.wanted_study import wanted_study
 
+SHAPE = EXAMPLES["HardwareCreate"]["a model by its sizes, with so many always under way"].model_dump()["model"]
 NOW = START + timedelta(minutes=10)
+RUNS = {"revision": 1, "knobs": {"quantization": "int8"}, "shape": SHAPE}
 SPAN = {"start": START.isoformat(), "end": NOW.isoformat()}
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WINDOWS = 120
@@ -65,6 +68,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with service.database.session() as session:
         for node, pool in (("gpu-1", "chat"), ("gpu-2", "chat"), ("idle-1", "quiet"), ("new-1", "young")):
             fleet.place(session, node, pool=pool, role="serving", backend="embedded", now=START)
+            if pool != "young":
+                row = session.get(NodeRow, node)
+                assert row is not None
+                row.effective = RUNS
         fleet.place(session, "try-1", pool="chat-trial", role="trial", backend="embedded", now=START)
         revision = fleet.create_revision(session, RevisionCreate(knobs=EngineConfig().knobs()), "somebody", START)
         fleet.set_pool_revision(session, "chat", revision.number, START)
@@ -210,3 +217,49 @@ def test_what_cannot_be_answered_names_the_parameter(
     api: TestClient, params: dict[str, str], status: int, field: str
 ) -> None:
     assert ask(api, status, **params)["error"]["detail"]["field"] == field
+
+
+def forecast(api: TestClient, status: int = 200, **asked: Any) -> Any:
+    answer = api.post("/api/v1/hardware", json=asked)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_other_hardware_is_forecast_for_the_pools_own_model_and_traffic(api: TestClient) -> None:
+    """A mean request of 100 tokens in and 50 out, a quarter cached, four a second in the busiest minute."""
+    found = forecast(api, pool="chat", accelerators=["h200"], tensor_parallel=[2], tpot_limit_ms=20)
+    assert found["model"] == SHAPE and found["model_of"] == "gpu-1" and found["weights"] == "fp8"
+    assert (found["prompt"], found["output"], found["cached"], found["rate"]) == (100.0, 50.0, 0.25, 4.0)
+    assert found["notes"][0].startswith("int8 weights are forecast as fp8's")
+    (row,) = found["items"]
+    assert row["replicas"] == 1 and row["high_s"] <= 0.02 and row["forecast_class"] == "calibrated"
+    assert row["tokens_per_s"] == pytest.approx(200, rel=1e-6)
+    own = forecast(api, pool="chat", accelerators=["h200"], tensor_parallel=[2], rate=40, prompt=2000, weights="bf16")
+    assert (own["prompt"], own["rate"], own["weights"], own["output"]) == (2000.0, 40.0, "bf16", 50.0)
+    assert own["items"][0]["first_token_s"] > row["first_token_s"]
+
+
+def test_other_hardware_needs_no_pool_where_all_is_said(api: TestClient) -> None:
+    found = forecast(api, model=SHAPE, weights="fp8", prompt=1024, output=512, concurrency=8)
+    assert found["model_of"] == "" and found["rate"] is None and found["concurrency"] == 8
+    assert {(row["accelerator"], row["tensor_parallel"]) for row in found["items"]} >= {("h100", 1), ("b300", 8)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ({"pool": "nobody"}, 404, "pool"),
+        ({"pool": "young"}, 400, "model"),
+        ({"pool": "quiet"}, 400, "prompt"),
+        ({"model": SHAPE, "prompt": 1, "output": 1}, 400, "rate"),
+        ({"pool": "chat", "accelerators": ["h10"]}, 400, "accelerator"),
+        ({"pool": "chat", "tensor_parallel": [3]}, 400, "tensor_parallel"),
+        ({"pool": "chat", "concurrency": 4, "rate": 4}, 400, "concurrency"),
+        ({"pool": "chat", "window_s": 700_000}, 400, "body.window_s"),
+        ({"model": {**SHAPE, "latents": 3}}, 400, "body.model.latents"),
+    ],
+)
+def test_what_cannot_be_forecast_names_the_field(
+    api: TestClient, asked: dict[str, Any], status: int, field: str
+) -> None:
+    assert forecast(api, status, **asked)["error"]["detail"]["field"] == field

@@ -42,6 +42,22 @@ GOOD: dict[str, Any] = {
         "block_size": {"change_class": "restart", "start": 16, "values": [16, 32], "minimum": None, "maximum": None}
         | {"log": False, "unit": "tokens", "help": "Of the KV cache."}
     },
+    "shape": {
+        "layers": 4,
+        "hidden": 256,
+        "heads": 4,
+        "kv_heads": 2,
+        "head_dim": 64,
+        "intermediate": 704,
+        "vocabulary": 4096,
+        "experts": 8,
+        "experts_a_token": 2,
+        "expert_intermediate": 128,
+        "shared_intermediate": 64,
+        "dense_layers": 1,
+        "windowed_layers": 2,
+        "window": 128,
+    },
     "cache_reset": 2,
 }
 ANYTHING = st.recursive(
@@ -128,6 +144,14 @@ def test_a_value_beyond_the_bounds_is_what_it_is() -> None:
 def test_what_is_no_configuration_is_none(content: bytes, problem: str) -> None:
     found, problems = effective.read(content)
     assert found is None and problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize("wrong", [{"heads": 0}, {"newer": 3}, {"experts_a_token": 9}])
+def test_sizes_of_a_model_are_taken_whole_or_not_at_all(wrong: dict[str, int]) -> None:
+    found, problems = effective.read(body(shape={**GOOD["shape"], **wrong}))
+    assert found is not None and found.shape is None and found.knobs == GOOD["knobs"]
+    assert len(problems) == 1 and problems[0].startswith("shape.")
+    assert effective.read(body(shape=[3]))[1] == ["shape.input should be a valid dictionary or instance of ModelShape"]
 
 
 def test_a_wrong_figure_of_memory_costs_no_other() -> None:

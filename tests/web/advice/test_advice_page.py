@@ -56,11 +56,6 @@ def test_a_peak_that_is_not_offered_is_refused(peak: str) -> None:
         drawn(Api(), pool="chat", peak=peak)
 
 
-def test_other_hardware_is_a_command_for_this_pool() -> None:
-    html = drawn(Api(advice_of(figures(pool="a pool"), 2)), pool="a pool")
-    assert "<code>tailwright hardware --model DIR --pool 'a pool'</code>" in html
-
-
 def test_each_technique_has_its_bound_and_its_proof() -> None:
     html = drawn(Api(), pool="chat")
     answer = advice_of(BUSY, 2)

@@ -163,3 +163,10 @@ def test_bad_options_are_named(tmp_path: Any, option: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as refused:
         EngineOptions(tmp_path, **option)
     assert next(iter(option)) in str(refused.value)
+
+
+def test_its_sizes_count_layers_with_a_window() -> None:
+    kinds = (["sliding_attention"] * 5 + ["full_attention"]) * 3
+    shape = parse_model_config({**BASE, **GEMMA, "layer_types": kinds}).shape()
+    assert (shape.layers, shape.windowed_layers, shape.window, shape.head_dim) == (18, 15, 512, 256)
+    assert parse_model_config(BASE).shape().windowed_layers == 0

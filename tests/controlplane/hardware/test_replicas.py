@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.hardware.replicas import Replica, carried
+from controlplane.hardware.replicas import Replica, carried
 
 
 def replica(step_s: float, each_s: float, room: float, prompt_s: float = 0.05, output: float = 100.0) -> Replica:

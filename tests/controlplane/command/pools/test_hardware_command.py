@@ -8,13 +8,20 @@ import pytest
 from typer.testing import CliRunner
 
 from controlplane.command.main import app
-from controlplane.contract.planning.advice import AtPeak, Rate, Worksheet
-from tuner.hardware.command import pool_load
-from tuner.hardware.learned_pace import ERROR_ELSEWHERE, ERROR_SEEN
-
-from .test_model_shape import LLAMA_70B
+from controlplane.command.pools.hardware_command import read_shape
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.model_shape import shape_of
+from controlplane.hardware.learned_pace import nine_of_ten
 
 runner = CliRunner()
+LLAMA_70B = {
+    "num_hidden_layers": 80,
+    "hidden_size": 8192,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "intermediate_size": 28672,
+    "vocab_size": 128256,
+}
 LOAD = ("--prompt", "1024", "--output", "1024", "--concurrency", "64")
 
 
@@ -42,7 +49,10 @@ def test_it_says_what_fits_how_fast_it_is_and_what_it_costs(model: str) -> None:
     assert pair["tpot_s"] < alone["tpot_s"] and pair["device_s_per_1000"] > alone["device_s_per_1000"]
     assert alone["cost_per_million"] == pytest.approx(alone["device_s_per_1000"] * 1000 * 3.5 / 3600)
     assert (alone["cost_per_hour"], pair["cost_per_hour"], alone["replicas"]) == (3.5, 7.0, 1)
-    assert alone["high_s"] == pytest.approx(alone["tpot_s"] * (1 + ERROR_SEEN))
+    error = nine_of_ten(True, False, "vllm", 0, 0)
+    assert alone["high_s"] == pytest.approx(alone["tpot_s"] / (1 - error.between)) and alone["error"] == error.between
+    assert alone["first_token_low_s"] == pytest.approx(alone["first_token_s"] / (1 + error.first))
+    assert (alone["known_as"], alone["forecast_class"]) == ("seen", "calibrated")
 
 
 def test_who_does_not_fit_has_no_forecast_and_copied_heads_are_told(model: str) -> None:
@@ -74,22 +84,57 @@ def test_own_points_calibrate_the_place_that_they_are_of(model: str, tmp_path: P
     after = {one["tensor_parallel"]: one for one in items(*asked, "--measured", str(file))}
     assert after[2]["tpot_s"] == pytest.approx(before[2]["tpot_s"] * 0.5**0.75)
     assert after[2]["known_as"] == "calibrated by 3 points" and after[4] == before[4]
-    assert before[2]["high_s"] == pytest.approx(before[2]["tpot_s"] * (1 + ERROR_ELSEWHERE))
-    assert after[2]["high_s"] == pytest.approx(after[2]["tpot_s"] * (1 + ERROR_SEEN))
+    assert (before[2]["error"], before[2]["forecast_class"]) == (0.4, "extrapolated")
+    assert (after[2]["error"], after[2]["forecast_class"]) == (0.15, "calibrated")
+    assert after[2]["first_token_s"] == before[2]["first_token_s"], "nothing was measured of it"
+
+
+def test_own_first_tokens_calibrate_the_first_token(model: str, tmp_path: Path) -> None:
+    asked = ("--model", model, "--weights", "fp8", "--accelerator", "h200", "--tensor-parallel", "2", *LOAD)
+    (before,) = items(*asked)
+    file = tmp_path / "points.csv"
+    double = [f"h200,2,1024,1024,64,{1e3 * before['tpot_s']},{2e3 * before['first_token_s']}"] * 3
+    file.write_text(
+        "\n".join(["accelerator,tensor_parallel,prompt,output,concurrency,tpot_ms,ttft_ms", *double]) + "\n"
+    )
+    (after,) = items(*asked, "--measured", str(file))
+    assert after["first_token_s"] == pytest.approx(before["first_token_s"] * 2**0.75)
+    assert after["tpot_s"] == pytest.approx(before["tpot_s"])
+
+
+def test_a_model_with_experts_is_forecast_with_its_error_beside_it(tmp_path: Path) -> None:
+    experts = {**LLAMA_70B, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(experts))
+    asked = ("--model", str(tmp_path), "--weights", "fp8", "--accelerator", "h200", "--tensor-parallel", "4", *LOAD)
+    (one,) = items(*asked)
+    assert (one["known_as"], one["forecast_class"], one["error"]) == ("seen", "extrapolated", 0.52)
+    answer = runner.invoke(app, ["hardware", *asked])
+    assert "Note: half of the forecasts for models with experts were within 18 %" in answer.output
+    assert "seen, extrapolated" in answer.output
+
+
+def test_who_comes_at_random_waits_the_longer_the_more_they_are(model: str) -> None:
+    asked = ("--model", model, "--weights", "fp8", "--accelerator", "h200", "--tensor-parallel", "8", *LOAD[:4])
+    firsts = [items(*asked, "--rate", rate)[0]["first_token_s"] for rate in ("0.1", "5", "15")]
+    assert firsts[0] < firsts[1] < firsts[2]
+    (always,) = items(*asked, "--concurrency", "4")
+    assert always["first_token_s"] <= firsts[0]
+    (crowd,) = items(*asked, "--concurrency", "5000")
+    assert crowd["first_token_s"] is None and "wait for memory" in crowd["notes"][0]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give --prompt, or take it from a --pool"),
-        (LOAD[:4], "give --rate, or take it from a --pool"),
+        ((), "prompt: give it, or a pool that served enough to tell it"),
+        (LOAD[:4], "rate: give it, or a pool that served enough to tell it"),
         ((*LOAD, "--rate", "3"), "give it or them"),
         ((*LOAD, "--tpot-limit-ms", "30"), "give it or them"),
         ((*LOAD, "--accelerator", "h10"), "no accelerator 'h10', did you mean 'h100'?"),
         ((*LOAD, "--weights", "fp9"), "no format 'fp9'"),
         ((*LOAD, "--engine", "llama.cpp"), "no engine 'llama.cpp'"),
         ((*LOAD, "--tensor-parallel", "3"), "divisor of the model's 64 heads"),
-        ((*LOAD, "--kv-bits", "4"), "--kv-bits: 8 or 16"),
+        ((*LOAD, "--kv-bits", "4"), "kv_bits: 8 or 16"),
         ((*LOAD, "--price", "h300=1"), "no accelerator 'h300'"),
         ((*LOAD, "--price", "h200=free"), "wants a number above 0"),
     ],
@@ -106,15 +151,13 @@ def test_a_point_that_is_none_is_named_by_its_line(row: str, model: str, tmp_pat
     file = tmp_path / "points.csv"
     file.write_text(f"accelerator,tensor_parallel,prompt,output,concurrency,tpot_ms\nh100,2,1,1,1,1\n{row}\n")
     answer = runner.invoke(app, ["hardware", "--model", model, *LOAD, "--measured", str(file)])
-    assert answer.exit_code == 2 and "points.csv, line 3: wants" in answer.output
+    assert answer.exit_code == 2 and "points.csv, line 3: " in answer.output
 
 
-def test_a_pools_worksheet_is_a_mean_request_and_its_busiest_rate() -> None:
-    sheet = Worksheet(
-        requests=600, measured_s=60, step_s=60, nodes=2, node_hours=1 / 30, cached_share=0.25, waiting_share=None,
-        requests_per_s=Rate(mean=10), prompt_tokens_per_s=Rate(mean=5000), output_tokens_per_s=Rate(mean=2000),
-        at_peak=AtPeak(times=1, requests_per_s=12, nodes=2, in_flight=30, node_hours_a_day=48, assumes=[]),
-    )  # fmt: skip
-    assert pool_load(sheet) == {"prompt": 500, "output": 200, "rate": 12, "cached": 0.25}
-    idle = sheet.model_copy(update={"requests_per_s": None, "at_peak": None})
-    assert pool_load(idle) == {"prompt": None, "output": None, "rate": None, "cached": 0.25}
+@pytest.mark.parametrize("text", ["", "[1]", "{"])
+def test_a_file_that_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(BadRequest):
+        read_shape(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B))
+    assert read_shape(tmp_path) == read_shape(tmp_path / "config.json") == shape_of(LLAMA_70B)

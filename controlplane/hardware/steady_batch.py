@@ -8,19 +8,20 @@ and of BLIS, without their tables of operators.)
 
 from dataclasses import dataclass
 
-from tuner.hardware.accelerators import UNQUANTIZED_BYTES, Accelerator, WeightFormat
-from tuner.hardware.model_shape import ModelShape
+from controlplane.contract.reports.model_shape import ModelShape
+from controlplane.hardware.accelerators import UNQUANTIZED_BYTES, Accelerator, WeightFormat
 
 Parts = tuple[float, ...]
-NAMES = ("weights", "kv", "prompts", "attention", "exchange", "requests", "step")
+NAMES = ("weights", "kv", "prompts", "attention", "exchange", "requests", "step", "experts")
 """In their order in `Parts`, before the launches of each engine:
-weights    of all layers and the head, read once a step;
+weights    of all layers and the head, read once a step; of experts those that its tokens take;
 kv         keys and values of all tokens of the requests that run, read once a step;
 prompts    products of prompt tokens with weights;
 attention  products of queries and keys in prompts;
 exchange   activations between the ranks, twice a layer;
 requests   a microsecond for each that runs: the host's part;
-step       a tenth of a millisecond.
+step       a tenth of a millisecond;
+experts    a microsecond a layer that has some: what it launches beside a dense one.
 launches   a microsecond a layer; how many that are, is the engine's.
 """
 USED_SHARE = 0.9
@@ -76,7 +77,8 @@ class Load:
 
 def room(deployment: Deployment, load: Load) -> float:
     """How many such requests the KV cache holds, on average over their life; below 1: not one."""
-    return deployment.cache_bytes / (deployment.kv_bytes_per_token * load.context)
+    held = deployment.shape.kv_values(load.context, deployment.ranks) * deployment.kv_bytes
+    return deployment.cache_bytes / held
 
 
 def parts_of(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
@@ -93,19 +95,25 @@ def prompt_parts(deployment: Deployment, load: Load, engines: tuple[str, ...]) -
 
 def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running: float, prompts: float) -> Parts:
     shape, device, ranks = deployment.shape, deployment.accelerator, deployment.ranks
-    computed = load.prompt * (1 - load.cached) * prompts
-    products = 2 * shape.layer_weights * computed
-    attended = 2 * shape.layers * shape.heads * shape.head_dim * load.prompt * (1 + load.cached) * computed
+    own = load.prompt * (1 - load.cached)
+    computed = own * prompts
+    # A step without a prompt has a token of each that runs; one with a prompt reads nearly all experts.
+    with_prompt = min(1.0, prompts)
+    read = (1 - with_prompt) * shape.read_weights(running) + with_prompt * shape.read_weights(running + own)
+    head = 2 * shape.embedding_weights * UNQUANTIZED_BYTES
+    seen = load.prompt * (1 + load.cached)
+    looked = (shape.layers - shape.windowed_layers) * seen + shape.windowed_layers * min(seen, 2 * shape.window)
     tokens = running + computed
     exchanged = 2 * shape.layers * tokens * shape.hidden * 2 * 2 * (ranks - 1) / ranks
     launches = shape.layers * 1e-6
     return (
-        deployment.weight_bytes / ranks / device.bandwidth,
-        running * load.context * deployment.kv_bytes_per_token / ranks / device.bandwidth,
-        products / ranks / device.flops_of(deployment.weights.bits),
-        attended / ranks / device.flops_of(16),
+        (read * deployment.weights.bytes + head) / ranks / device.bandwidth,
+        running * shape.kv_values(load.context, ranks) * deployment.kv_bytes / ranks / device.bandwidth,
+        2 * shape.token_weights * computed / ranks / device.flops_of(deployment.weights.bits),
+        2 * shape.heads * shape.head_dim * looked * computed / ranks / device.flops_of(16),
         exchanged / device.link,
         running * 1e-6,
         1e-4,
+        shape.expert_layers * 1e-6,
         *(launches if one == deployment.engine else 0.0 for one in engines),
     )

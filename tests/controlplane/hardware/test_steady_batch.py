@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.hardware.accelerators import ACCELERATORS, ENGINES, FORMATS
-from tuner.hardware.model_shape import ModelShape
-from tuner.hardware.steady_batch import NAMES, Deployment, Load, parts_of, room
+from controlplane.contract.reports.model_shape import ModelShape
+from controlplane.hardware.accelerators import ACCELERATORS, ENGINES, FORMATS
+from controlplane.hardware.steady_batch import NAMES, Deployment, Load, parts_of, room
 
-SHAPE = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
+SHAPE = ModelShape(
+    layers=32, hidden=4096, heads=32, kv_heads=8, head_dim=128, intermediate=14336, vocabulary=128256
+)  # fmt: skip
+EXPERTS = SHAPE.model_copy(update={"experts": 8, "experts_a_token": 2, "expert_intermediate": 14336})
 ONE = Deployment(SHAPE, ACCELERATORS["h100"], FORMATS["bf16"], "vllm", 1, 2)
 LOADS = st.builds(
     Load, st.floats(1, 8192), st.floats(1, 4096), st.floats(1, 512), st.floats(0, 1)
@@ -37,9 +40,32 @@ def test_a_single_request_meets_no_other_prompt() -> None:
     assert parts["prompts"] == parts["attention"] == 0
 
 
-@given(LOADS, st.sampled_from([1, 2, 4, 8]))
-def test_nothing_is_negative_and_more_load_is_never_less_work(load: Load, ranks: int) -> None:
-    deployment = replace(ONE, ranks=ranks)
+def test_a_step_reads_the_experts_that_its_tokens_take_and_those_of_a_prompt() -> None:
+    of_experts = replace(ONE, shape=EXPERTS, accelerator=ACCELERATORS["b300"])
+    assert EXPERTS.expert_weights == 32 * 3 * 4096 * 14336 and EXPERTS.expert_layers == 32
+    head = 4 * 128256 * 4096
+    alone = named(of_experts, Load(1000, 500, 1))
+    assert alone["weights"] == pytest.approx((2 * EXPERTS.token_weights + head) / 8e12)
+    assert alone["experts"] == 32e-6 and named(ONE, Load(1000, 500, 1))["experts"] == 0
+    crowd = named(of_experts, Load(1000, 1, 10))
+    assert crowd["weights"] == pytest.approx((2 * EXPERTS.layer_weights + head) / 8e12), "each step has a prompt"
+    assert crowd["prompts"] == pytest.approx(2 * EXPERTS.token_weights * 9000 / 2250e12)
+
+
+def test_layers_with_a_window_keep_and_read_no_more_than_it() -> None:
+    half = replace(ONE, shape=SHAPE.model_copy(update={"windowed_layers": 16, "window": 128}))
+    load = Load(2000, 96, 4)
+    whole, windowed = named(ONE, load), named(half, load)
+    assert windowed["kv"] == pytest.approx(whole["kv"] * (2048 + 128) / 4096)
+    assert windowed["attention"] == pytest.approx(whole["attention"] * (2000 + 256) / 4000)
+    assert room(half, load) == pytest.approx(room(ONE, load) * 4096 / (2048 + 128))
+    short = Load(50, 20, 4)
+    assert named(half, short) == named(ONE, short)
+
+
+@given(LOADS, st.sampled_from([1, 2, 4, 8]), st.sampled_from([SHAPE, EXPERTS]))
+def test_nothing_is_negative_and_more_load_is_never_less_work(load: Load, ranks: int, shape: ModelShape) -> None:
+    deployment = replace(ONE, ranks=ranks, shape=shape)
     parts = parts_of(deployment, load, ENGINES)
     more = parts_of(deployment, replace(load, concurrency=load.concurrency + 1), ENGINES)
     assert all(part >= 0 for part in parts)

@@ -1,0 +1,271 @@
+"""What a model would do on several deployments: whether it fits, seconds between tokens and to the first, cost."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.planning.hardware_forecast import (
+    HardwareCreate,
+    HardwareForecast,
+    HardwareRow,
+    MeasuredPoint,
+)
+from controlplane.contract.planning.whatif import ForecastClass
+from controlplane.contract.reports.model_shape import ModelShape
+from controlplane.hardware.accelerators import ACCELERATORS, ENGINES, FORMATS, accelerator, kv_bytes
+from controlplane.hardware.learned_pace import (
+    EXPERTS_FIRST_TOKEN,
+    EXPERTS_PACE,
+    FEWEST_POINTS,
+    FIRST_TOKEN,
+    PACE,
+    SEEN,
+    FirstToken,
+    NineOfTen,
+    Pace,
+    calibration,
+    nine_of_ten,
+    waiting_s,
+)
+from controlplane.hardware.replicas import Carried, Replica, carried
+from controlplane.hardware.steady_batch import Deployment, Load, room
+
+WIDTHS = (1, 2, 4, 8)
+PLAIN = "bf16"
+EXPERTS_NOTE = (
+    "half of the forecasts for models with experts were within 18 %, nine of ten within 52 %, most of these too quick; "
+    "three points of your own make that 9 and 25 %"
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a pool that is asked about: what the question leaves out is taken from it. None: not told."""
+
+    model: ModelShape | None = None
+    model_of: str = ""
+    weights: str | None = None
+    prompt: float | None = None
+    output: float | None = None
+    cached: float | None = None
+    rate: float | None = None
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """concurrency: None: `rate` says how many are under way. limit_s: on the upper end of seconds between tokens."""
+
+    load: Load
+    rate: float | None
+    concurrency: float | None
+    limit_s: float
+    prices: Mapping[str, float]
+    points: Mapping[tuple[str, int], Sequence[MeasuredPoint]]
+
+
+def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
+    """A row for each accelerator and width. Raises BadRequest, which names the field, for a name that is not known, a
+    size that cannot be, and what is neither said nor known of a pool."""
+    model = asked.model or known.model
+    if model is None:
+        raise BadRequest("model: no node of the pool tells its model's sizes; give them", field="model")
+    weights = asked.weights or known.weights or PLAIN
+    if asked.concurrency is not None and (asked.rate is not None or asked.tpot_limit_ms is not None):
+        why = "concurrency: how many are under way follows from rate and tpot_limit_ms; give it or them"
+        raise BadRequest(why, field="concurrency")
+    if asked.kv_bits not in (None, 8, 16):
+        raise BadRequest(f"kv_bits: 8 or 16, got {asked.kv_bits}", field="kv_bits")
+    if unknown := sorted(set(asked.prices) - set(ACCELERATORS)):
+        raise BadRequest(f"prices: no accelerator {unknown[0]!r}; there are: {', '.join(ACCELERATORS)}", field="prices")
+    load = Load(
+        _told(asked.prompt, known.prompt, "prompt"),
+        _told(asked.output, known.output, "output"),
+        asked.concurrency or 1.0,
+        (known.cached if asked.cached is None else asked.cached) or 0.0,
+    )
+    points: dict[tuple[str, int], list[MeasuredPoint]] = defaultdict(list)
+    for point in asked.points:
+        accelerator(point.accelerator)
+        points[point.accelerator, point.tensor_parallel].append(point)
+    wanted = _Wanted(
+        load,
+        None if asked.concurrency is not None else _told(asked.rate, known.rate, "rate"),
+        asked.concurrency,
+        math.inf if asked.tpot_limit_ms is None else asked.tpot_limit_ms / 1e3,
+        asked.prices,
+        points,
+    )
+    deployments = _deployments(asked, model, weights)
+    return HardwareForecast(
+        model=model,
+        model_of="" if asked.model else known.model_of,
+        weights=weights,
+        engine=asked.engine,
+        prompt=load.prompt,
+        output=load.output,
+        cached=load.cached,
+        rate=wanted.rate,
+        concurrency=wanted.concurrency,
+        notes=[*known.notes, *([EXPERTS_NOTE] if model.experts else [])],
+        items=[_row(name, deployment, wanted) for name, deployment in deployments],
+    )
+
+
+def _told(said: float | None, known: float | None, name: str) -> float:
+    value = known if said is None else said
+    if value is None:
+        raise BadRequest(f"{name}: give it, or a pool that served enough to tell it", field=name)
+    return value
+
+
+def _deployments(asked: HardwareCreate, model: ModelShape, format_: str) -> list[tuple[str, Deployment]]:
+    if asked.engine not in ENGINES:
+        raise BadRequest(f"no engine {asked.engine!r}; there are: {', '.join(ENGINES)}", field="engine")
+    if format_ not in FORMATS:
+        raise BadRequest(f"no format {format_!r}; there are: {', '.join(FORMATS)}", field="weights")
+    weights = FORMATS[format_]
+    cached = kv_bytes(asked.engine, weights) if asked.kv_bits is None else asked.kv_bits // 8
+    widths = asked.tensor_parallel or [one for one in WIDTHS if model.heads % one == 0]
+    if wrong := [one for one in widths if model.heads % one]:
+        why = f"tensor parallel {wrong[0]}: wants a divisor of the model's {model.heads} heads"
+        raise BadRequest(why, field="tensor_parallel")
+    return [
+        (name, Deployment(model, accelerator(name), weights, asked.engine, ranks, cached))
+        for name in asked.accelerators or ACCELERATORS
+        for ranks in widths
+    ]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A deployment as it is forecast: with the factors of its kind of model, and what own points say of them."""
+
+    deployment: Deployment
+    points: Sequence[MeasuredPoint]
+
+    def tpot_s(self, load: Load) -> float:
+        return self._between * self._pace.tpot_s(self.deployment, load)
+
+    def prompt_s(self, load: Load) -> float:
+        """Of the step that computes it."""
+        return self._between * self._pace.prompt_s(self.deployment, load)
+
+    def first_token_s(self, load: Load, per_s: float | None) -> float:
+        """per_s: requests a second that come at random; None: one comes when one ends, and meets none that waits."""
+        alone_s = self._first.alone_s(self._pace, self.deployment, load)
+        step_s = self._first.prompt * self._pace.prompt_s(self.deployment, load)
+        ratios = [
+            point.ttft_ms / 1e3 / self._first.alone_s(self._pace, self.deployment, _load_of(point))
+            for point in self.points
+            if point.ttft_ms is not None
+        ]
+        factor = calibration(ratios)
+        return factor * alone_s + (0.0 if per_s is None else waiting_s(factor * step_s, per_s))
+
+    def error(self, name: str) -> NineOfTen:
+        first = sum(point.ttft_ms is not None for point in self.points)
+        return nine_of_ten(name in SEEN, self._has_experts, self.deployment.engine, len(self.points), first)
+
+    @property
+    def _has_experts(self) -> bool:
+        return self.deployment.shape.experts > 0
+
+    @property
+    def _pace(self) -> Pace:
+        return EXPERTS_PACE if self._has_experts else PACE
+
+    @property
+    def _first(self) -> FirstToken:
+        return EXPERTS_FIRST_TOKEN if self._has_experts else FIRST_TOKEN
+
+    @property
+    def _between(self) -> float:
+        return calibration(
+            [point.tpot_ms / 1e3 / self._pace.tpot_s(self.deployment, _load_of(point)) for point in self.points]
+        )
+
+
+def _load_of(point: MeasuredPoint) -> Load:
+    return Load(point.prompt, point.output, point.concurrency)
+
+
+def _row(name: str, deployment: Deployment, wanted: _Wanted) -> HardwareRow:
+    load, ranks = wanted.load, deployment.ranks
+    place = _Place(deployment, wanted.points.get((name, ranks), ()))
+    error = place.error(name)
+    at_once = max(0.0, room(deployment, load))
+    row = HardwareRow(
+        accelerator=name,
+        tensor_parallel=ranks,
+        weight_bytes=round(deployment.weight_bytes),
+        kv_bytes_per_token=deployment.kv_bytes_per_token,
+        room=at_once,
+        known_as=_known_as(name, len(place.points)),
+        forecast_class=_class_of(name, deployment, len(place.points)),
+        error=error.between,
+        notes=_notes(deployment, at_once),
+    )
+    if at_once < 1:
+        return row
+    one = Replica(
+        lambda running: place.tpot_s(replace(load, concurrency=max(1.0, running))),
+        place.prompt_s(load),
+        load.output,
+        at_once,
+    )
+    found = _under_way(one, wanted, error)
+    if found is None:
+        row.notes.append("not one request keeps the limit, as far as is known")
+        return row
+    waits = (wanted.concurrency or 0.0) - at_once
+    if waits > 0:
+        row.notes.append(f"{waits:.0f} of {wanted.concurrency:.0f} requests wait for memory")
+    row.replicas, row.running, row.tpot_s = found.replicas, found.running, one.tpot_s(found.running)
+    row.low_s, row.high_s = _within(row.tpot_s, error.between)
+    row.tokens_per_s = found.replicas * one.requests_per_s(found.running) * load.output
+    row.device_s_per_1000 = 1000 * found.replicas * ranks / row.tokens_per_s
+    per_s = None if wanted.rate is None else wanted.rate / found.replicas
+    first_s = place.first_token_s(load, per_s)
+    if waits <= 0 and math.isfinite(first_s):
+        row.first_token_s = first_s
+        row.first_token_low_s, row.first_token_high_s = _within(first_s, error.first)
+    if name in wanted.prices:
+        row.cost_per_hour = wanted.prices[name] * found.replicas * ranks
+        row.cost_per_million = row.cost_per_hour / 3600 / row.tokens_per_s * 1e6
+    return row
+
+
+def _under_way(one: Replica, wanted: _Wanted, error: NineOfTen) -> Carried | None:
+    if wanted.rate is None:
+        return Carried(1, min(wanted.load.concurrency, one.room))
+    return carried(one, wanted.rate, wanted.limit_s * (1 - error.between))
+
+
+def _within(value_s: float, error: float) -> tuple[float, float]:
+    """Where the measured lies, if forecast / measured is within 1 - error and 1 + error."""
+    return value_s / (1 + error), value_s / (1 - error)
+
+
+def _known_as(name: str, points: int) -> str:
+    if points:
+        return f"calibrated by {points} point{'s' if points > 1 else ''}"
+    return "seen" if name in SEEN else "elsewhere"
+
+
+def _class_of(name: str, deployment: Deployment, points: int) -> ForecastClass:
+    near = points >= FEWEST_POINTS or (name in SEEN and not deployment.shape.experts)
+    return ForecastClass.CALIBRATED if near else ForecastClass.EXTRAPOLATED
+
+
+def _notes(deployment: Deployment, at_once: float) -> list[str]:
+    notes = []
+    if deployment.cache_bytes <= 0:
+        notes.append("the weights do not fit")
+    elif at_once < 1:
+        notes.append("no request of that length fits")
+    if deployment.ranks > deployment.shape.kv_heads:
+        notes.append(f"{deployment.shape.kv_heads} KV heads are copied to {deployment.ranks} accelerators")
+    return notes
