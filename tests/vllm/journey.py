@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
 from tests.processes import free_port, wait_for
 from tests.vllm.real_vllm import ROOT, VllmServer
 
@@ -18,16 +18,17 @@ POOL = "vllm"
 
 
 class Journey:
-    """`start("service")`, then `start("agent")`; the agent's node is a trial node, so that it can be set directly."""
+    """`start("service")`, then `start("agent")`; the agent's node is a trial node, so that it can be set directly, or
+    what `role` says."""
 
-    def __init__(self, folder: Path, server: VllmServer) -> None:
+    def __init__(self, folder: Path, server: VllmServer, role: NodeRole = NodeRole.TRIAL) -> None:
         self.folder = folder
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         up = ["up", "--no-tuner", "--no-dashboard", "--port", str(port), "--data-dir", str(folder / "data")]
         beside = ["--backend", "vllm", "--engine-url", server.url, "--vllm-dir", str(server.folder)]
-        agent = ["--node", NODE, "--pool", POOL, "--role", "trial", "--server-url", self.url, *beside]
+        agent = ["--node", NODE, "--pool", POOL, "--role", role.value, "--server-url", self.url, *beside]
         agent += ["--state-dir", str(folder / "agent")]
         agent += ["--enrolment-token-file", str(folder / "data/enrolment-token")]
         self._commands = {"service": ["controlplane.command.main", *up], "agent": ["agents.agent", *agent]}

@@ -1,31 +1,52 @@
-"""The whole way on a real vLLM: requests to the API's percentiles, and a decision to the scheduler and back."""
+"""On a real vLLM: requests to the API's percentiles, a decision to the scheduler and back, and accepted drafts, as
+telemetry tells them of production and a study counts them of a replay."""
 
+import re
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from controlplane.contract import metrics
-from controlplane.contract.bodies.nodes import TrialConfig
+from controlplane.contract.bodies.nodes import NodeRole, TrialConfig
 from controlplane.contract.histogram import RELATIVE_ERROR
+from controlplane.contract.planning.draft_acceptance import DraftCounts, acceptance_text, compared
 from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, POOL, Journey
 from tests.vllm.observation import engine_ids, told_by_vllm
 from tests.vllm.prompts import prompts
-from tests.vllm.real_vllm import VllmServer
+from tests.vllm.real_vllm import VllmServer, token_ids
+from tuner.study.study_planning import drafts_in_production
+from tuner.study.trial_node import TrialNode
 
 QUANTILES = (0.5, 0.95, 0.99)
 MOST_ERROR = 0.022
 REQUESTS = 60
 OUTPUT_TOKENS = 24
 SOON = timedelta(seconds=10)
+LOOP = "for name in names:\n    total = total + name\n"
+DRAFTING, DRAFTING_TOKENS = 32, 32
+"""Requests whose drafts are counted, and the tokens of each answer."""
+
+
+class LoneNode(TrialNode):
+    """A server that is asked as a study asks it, without a control plane between."""
+
+    def __init__(self, server: VllmServer) -> None:
+        self.url, self.name, self.stop = server.url, "alone", threading.Event()
+        self._engine = httpx.Client(base_url=server.url, timeout=30.0)
 
 
 @pytest.fixture
-def journey(vllm_server: VllmServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
-    made = Journey(tmp_path_factory.mktemp("journey"), vllm_server)
+def journey(
+    request: pytest.FixtureRequest, vllm_server: VllmServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Journey]:
+    """Its node is for trials; `request.param` may say another role."""
+    made = Journey(tmp_path_factory.mktemp("journey"), vllm_server, getattr(request, "param", NodeRole.TRIAL))
     try:
         made.start("service")
         made.start("agent")
@@ -102,6 +123,69 @@ def test_a_decision_reaches_the_scheduler_and_the_control_plane_says_where_it_re
     assert (vllm_server.pid, vllm_server.alive) == (pid, True)
     answers = vllm_server.complete_all(prompts(8, seed=32), 8)
     assert not any(answer.failed for answer in answers)
+
+
+def looping(seed: int) -> list[list[int]]:
+    return [token_ids(LOOP * 8 + f"# {seed} {place}\n") for place in range(DRAFTING)]
+
+
+def apart(seed: int) -> list[list[int]]:
+    """The beginning of each repeats itself, and what follows has nothing of it."""
+    return [token_ids(LOOP + "".join(chr(40 + (seed + place * 7 + step * 11) % 80) for step in range(160)))
+            for place in range(DRAFTING)]  # fmt: skip
+
+
+def counters(server: VllmServer) -> tuple[int, int]:
+    """vLLM's own, of draft tokens proposed and accepted."""
+    text = httpx.get(f"{server.url}/metrics", timeout=30).text
+
+    def total(name: str) -> int:
+        found = re.findall(rf"^vllm:spec_decode_num_{name}_tokens_total\{{[^}}]*\}} (\S+)$", text, re.MULTILINE)
+        assert found, f"vLLM tells no {name} tokens"
+        return round(sum(map(float, found)))
+
+    return total("draft"), total("accepted")
+
+
+def served(server: VllmServer, texts: list[list[int]]) -> tuple[int, int]:
+    """Draft tokens proposed and accepted while these were served, by vLLM's own counters."""
+    before = counters(server)
+    assert not any(answer.failed for answer in server.complete_all(texts, DRAFTING_TOKENS))
+    after = counters(server)
+    return after[0] - before[0], after[1] - before[1]
+
+
+@pytest.mark.parametrize("journey", [NodeRole.SERVING], indirect=True)
+def test_acceptance_is_vllms_own_in_production_and_beside_it_in_a_replay(
+    vllm_server: VllmServer, journey: Journey
+) -> None:
+    began = datetime.now(UTC) - timedelta(seconds=5)
+    own = served(vllm_server, looping(seed=1))
+
+    def told() -> DraftCounts | None:
+        now = datetime.now(UTC) + timedelta(seconds=10)
+        with journey.client() as client:
+            return drafts_in_production(client, POOL, now, (now - began).total_seconds())
+
+    wait_for("the drafts are counted", lambda: (found := told()) is not None and found.drafted >= own[0], 60)
+    production = told()
+    assert production is not None and (production.drafted, production.accepted) == own
+
+    node = LoneNode(vllm_server)
+    runs = {}
+    for name, texts in (("alike", looping(seed=2)), ("apart", apart(seed=2))):
+        before = node.drafts()
+        of_vllm = served(vllm_server, texts)
+        after = node.drafts()
+        assert before is not None and after is not None
+        assert (after[0] - before[0], after[1] - before[1]) == of_vllm
+        runs[name] = compared(production, [of_vllm])
+    node.close()
+    alike, unlike = runs["alike"], runs["apart"]
+    assert alike is not None and unlike is not None
+    print("; ".join(acceptance_text(one) for one in (alike, unlike)))
+    assert not alike.differs and unlike.differs
+    assert unlike.replayed.share < alike.replayed.share
 
 
 def _soon() -> datetime:
