@@ -35,9 +35,10 @@ else
 	@$(BIN)/pytest --durations 10 -m "clock and not ($(APART))" $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
 endif
 
-long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL, two days of a fleet in compressed time, the kernels under sanitizers.
+long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL, two days of a fleet in compressed time, the kernels under sanitizers, and at full length what repeats one experiment.
 	@deploy/test_packages.sh
-	@$(BIN)/pytest --durations 5 -m long tests/journeys tests/agents/engine/ops/test_sanitized_kernels.py
+	@TAILWRIGHT_TEST_SOAK=1 $(BIN)/pytest $(ALL_CORES) -m "(long or soak) and not (story or vllm or isa or clock)"
+	@$(BIN)/pytest -m "long and clock" tests/journeys
 
 story: .venv/.test-ready ## The story of `make run` as a test, then seen on its pages: six minutes, and nine, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py tests/journeys/test_story_pages.py

@@ -115,6 +115,7 @@ def _tested(copy: Path, core: Core, limit_s: int, keep_bytecode: bool) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.update(PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE="" if keep_bytecode else "1")
+    os.environ["TAILWRIGHT_TEST_SOAK"] = "1"  # As many repeats as `make long` has.
     sys.dont_write_bytecode = not keep_bytecode
     sys.path[:] = [str(copy), *(path for path in sys.path if path not in ("", str(ROOT)))]
     for name in [name for name in sys.modules if (ROOT / name.split(".")[0]).is_dir()]:

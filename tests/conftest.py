@@ -23,6 +23,7 @@ from controlplane.client import Client
 from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
+from tests.soak import shorten
 
 WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
@@ -72,8 +73,11 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is `slow` by its fixtures, and puts files with slow tests first: no worker begins a long one last.
 
-    Before them all come those with the stack, whose programs work as long as they run: then they can be ended soon.
+    Before them all come those of minutes, then those with the stack, whose programs work as long as they run: then they
+    can be ended soon.
     """
+    if PROFILE == "same":
+        shorten(items)
     with_stack: set[Path] = set()
     for item in items:
         if isinstance(item, pytest.Function):
@@ -84,7 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if "stack" in asked:
                 with_stack.add(item.path)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in with_stack, item.path not in slow))
+    minutes = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: (item.path not in minutes, item.path not in with_stack, item.path not in slow))
     if items:
         items[0].session.stash[WITH_STACK] = with_stack
 

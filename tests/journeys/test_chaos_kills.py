@@ -1,4 +1,4 @@
-"""Ten kills of everything: nothing lost or doubled, no alarm lost, nothing unjudged; with PostgreSQL by `make long`.
+"""Kills of everything: nothing lost or doubled, no alarm lost, nothing unjudged; with PostgreSQL by `make long`.
 
 At length: `python benchmarks/chaos.py kills --kills 1000`.
 """
@@ -10,9 +10,13 @@ import pytest
 from benchmarks.chaos_measures import kills
 from benchmarks.chaos_measures.kill_world import KINDS, Kind
 from benchmarks.vllm_measures.processes import Nursery
+from tests.soak import soak
+
+KILLS = soak(3, 10)
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.long] if kind == "postgresql" else []) for kind in KINDS]
@@ -20,9 +24,9 @@ from benchmarks.vllm_measures.processes import Nursery
 def test_what_was_promised_holds_whatever_is_killed(tmp_path: Path, kind: Kind) -> None:
     nursery = Nursery(tmp_path)
     try:
-        outcome = kills.run(nursery, kind, 10, seed=5)
+        outcome = kills.run(nursery, kind, KILLS, seed=5)
     finally:
         nursery.close()
     assert {promise: found for promise, found in outcome.findings.items() if found} == {}
-    assert outcome.kills.total() == 10
+    assert outcome.kills.total() == KILLS
     assert outcome.figures["alarms"] >= 1 and outcome.figures["reports acknowledged"] > 100

@@ -20,6 +20,7 @@ from controlplane.app.serve import server_of
 from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
 from tests.processes import free_port
+from tests.soak import soak
 from web import dashboard
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     assert not thread.is_alive()
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, database=None)
+@pytest.mark.soak
+@settings(max_examples=soak(2, 6), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_an_agent_sends_everything_answers_below_500(hostile: Service, seed: int) -> None:
     rng, tally = random.Random(seed), Tally()
@@ -55,7 +57,8 @@ def test_whatever_an_agent_sends_everything_answers_below_500(hostile: Service, 
     assert tally.failures == []
 
 
-@settings(max_examples=3, deadline=None, derandomize=True, database=None)
+@pytest.mark.soak
+@settings(max_examples=soak(1, 3), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_a_client_asks_is_answered_below_500(hostile: Service, seed: int) -> None:
     rng, tally = random.Random(seed), Tally()

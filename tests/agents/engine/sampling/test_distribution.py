@@ -16,6 +16,7 @@ from agents.engine.request.token_history import TokenHistory
 from agents.engine.sampling.distribution import probabilities
 from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
+from tests.soak import soak
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +127,7 @@ def test_a_greedy_row_obeys_bias_penalties_and_min_tokens() -> None:
     assert torch.equal(batch, logits.repeat(4, 1)), "the logits are left as they are"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("vocabulary", [320, 1500, 50_257])
 def test_a_rows_token_is_its_own_whatever_the_batch(vocabulary: int) -> None:
     """With ties, as half precision makes them, and logits so flat that the last bit of a sum would show."""
@@ -133,7 +135,7 @@ def test_a_rows_token_is_its_own_whatever_the_batch(vocabulary: int) -> None:
     torch.set_num_threads(2)
     try:
         generator = torch.Generator().manual_seed(1)
-        rows = [_row(seed, **case) for seed, case in enumerate([*CASES.values(), {}] * 3)]
+        rows = [_row(seed, **case) for seed, case in enumerate([*CASES.values(), {}] * soak(1, 3))]
         logits = (torch.randn(len(rows), vocabulary, generator=generator)).bfloat16().float()
         together = sample(logits, rows)
         alone = [sample(logits[place : place + 1].clone(), [row]) for place, row in enumerate(rows)]

@@ -20,6 +20,7 @@ from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRec
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
 from controlplane.evidence.sketch import Sketch
+from tests.soak import soak
 
 pytestmark = pytest.mark.slow
 
@@ -209,9 +210,10 @@ def accepted(at_s: float, number: int = 1, ttft: float | None = 1.3, itl: float 
 class TestAcceptedChanges:
     condition = RegressionCondition(metrics=["ttft", "itl"], baseline_s=1800)
 
-    def test_fifty_promotions_that_trade_first_tokens_for_gaps_never_page(self) -> None:
+    @pytest.mark.soak
+    def test_promotions_that_trade_first_tokens_for_gaps_never_page(self) -> None:
         alarms = 0
-        for seed in range(50):
+        for seed in range(soak(12, 50)):
             detector, pool = Detector(self.condition), Pool(nodes=4, seed=seed)
             for _ in range(180):  # A quarter of an hour lies there when the rule begins.
                 pool.serve(8)
@@ -223,7 +225,8 @@ class TestAcceptedChanges:
             alarms += bool(detector.alarmed("ttft") or detector.alarmed("itl"))
         assert alarms == 0
 
-    @pytest.mark.parametrize("seed", range(20))
+    @pytest.mark.soak
+    @pytest.mark.parametrize("seed", range(soak(6, 20)))
     def test_a_fault_right_after_is_caught(self, seed: int) -> None:
         detector, pool = Detector(self.condition), Pool(nodes=4, seed=seed)
         for _ in range(180):

@@ -14,6 +14,7 @@ from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Wind
 from controlplane.rollouts.judging.judge import Control, Judge
 from controlplane.rollouts.judging.judging_plan import plan_of
 from controlplane.rollouts.judging.served import Outcomes
+from tests.soak import soak
 
 MakeSketch = Callable[..., Sketch]
 
@@ -68,19 +69,24 @@ def run(
     return judge, ticks
 
 
+@pytest.mark.soak
 def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: MakeSketch) -> None:
     # At alpha 0.1 the bounds of both claims hold with room to spare: of these seeds none is called either.
-    said = [run(make_sketch, seed, alpha=0.1, tolerance=0.0, ticks=90)[0].verdict() for seed in range(40)]
+    said = [run(make_sketch, seed, alpha=0.1, tolerance=0.0, ticks=90)[0].verdict() for seed in range(soak(10, 40))]
     assert Verdict.WORSE not in said and Verdict.BETTER not in said
 
 
+@pytest.mark.soak
 def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSketch) -> None:
-    said = [run(make_sketch, seed, alpha=0.1, factor=1.1, tolerance=0.1, ticks=120)[0].verdict() for seed in range(20)]
+    seeds = range(soak(5, 20))
+    said = [run(make_sketch, seed, alpha=0.1, factor=1.1, tolerance=0.1, ticks=120)[0].verdict() for seed in seeds]
     assert Verdict.WORSE not in said
 
 
+@pytest.mark.soak
 def test_a_slowdown_at_the_tolerance_is_hardly_ever_called_not_worse(make_sketch: MakeSketch) -> None:
-    said = [run(make_sketch, seed, alpha=0.1, factor=1.2, tolerance=0.2, ticks=120)[0].verdict() for seed in range(20)]
+    seeds = range(soak(5, 20))
+    said = [run(make_sketch, seed, alpha=0.1, factor=1.2, tolerance=0.2, ticks=120)[0].verdict() for seed in seeds]
     assert Verdict.NOT_WORSE not in said
 
 
@@ -131,10 +137,11 @@ def test_edges_follow_a_control_that_has_calmed_down(make_sketch: MakeSketch, qu
         assert ticks <= within
 
 
+@pytest.mark.soak
 def test_equal_arms_that_calm_down_are_hardly_ever_told_apart(make_sketch: MakeSketch) -> None:
     said = [
         after_overload(make_sketch, seed, factor=1.0, alpha=0.1, quick=True, ticks=60)[0].verdict()
-        for seed in range(40)
+        for seed in range(soak(10, 40))
     ]
     assert Verdict.WORSE not in said and Verdict.BETTER not in said
 

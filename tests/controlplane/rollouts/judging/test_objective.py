@@ -11,6 +11,7 @@ from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import plan_of
+from tests.soak import soak
 
 Floats = NDArray[np.float64]
 MakeSketch = Callable[..., Sketch]
@@ -58,8 +59,9 @@ def test_one_that_is_faster_below_its_median_is_better_soon(make_sketch: MakeSke
     assert float(np.median([ticks for _, ticks in found])) <= 24
 
 
+@pytest.mark.soak
 def test_equal_canaries_are_hardly_ever_called_better_or_worse(make_sketch: MakeSketch) -> None:
-    verdicts = [said(make_sketch, seed, equal, alpha=0.1)[0] for seed in range(40)]
+    verdicts = [said(make_sketch, seed, equal, alpha=0.1)[0] for seed in range(soak(10, 40))]
     assert "better" not in verdicts and "worse" not in verdicts
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.reports import finish_reasons
 from controlplane.rollouts.judging.served import Outcomes, ServedShare, _counts
+from tests.soak import soak
 
 BOUND = math.log(5 / 0.01)
 SETTLE_AND_LAG_S = 15
@@ -42,11 +43,12 @@ def test_a_canary_that_loses_a_third_is_worse_within_a_minute(total: float, shar
         assert 5 * ticks + SETTLE_AND_LAG_S <= 60
 
 
+@pytest.mark.soak
 def test_arms_that_lose_equally_are_not_told_apart() -> None:
     said = [
         judged(np.random.default_rng((2, seed)), (2.5, 2.5), (share, share), 120)[0].stream.is_worse
         for share in (0.05, 0.3)
-        for seed in range(50)
+        for seed in range(soak(12, 50))
     ]
     assert sum(said) == 0
 

@@ -16,10 +16,11 @@ from controlplane.telemetry.request_log.request_columns import Mask
 from controlplane.telemetry.request_log.request_filter import RequestFilter
 from controlplane.telemetry.values.timespan import Span
 from tests.controlplane.telemetry.request_log.traffic import Traffic, relabelled, traffic
+from tests.soak import soak
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPAN = Span(START, START + timedelta(minutes=5))
-SEEDS = 400
+SEEDS = soak(100, 400)
 
 
 def answered(found: Traffic, inside: Mask, low: float = 0.5) -> ExplainAnswer:
@@ -34,6 +35,7 @@ def in_a_random_box(found: Traffic, rng: np.random.Generator) -> Mask:
     return inside
 
 
+@pytest.mark.soak
 def test_over_homogeneous_traffic_a_box_names_nothing_but_for_alpha() -> None:
     named = 0
     for seed in range(SEEDS):

@@ -33,12 +33,13 @@ from controlplane.telemetry.request_log.request_filter import RequestFilter
 from controlplane.telemetry.values.timespan import Span, to_ns
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.controlplane.telemetry.request_log.traffic import Traffic, traffic
+from tests.soak import soak
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WINDOWS = 60
 SPAN = Span(START, START + timedelta(seconds=5 * WINDOWS))
 NOW = SPAN.end
-SEEDS = 400
+SEEDS = soak(100, 400)
 NODES = [f"gpu-{place}" for place in range(4)]
 
 
@@ -107,6 +108,7 @@ def test_a_planted_cause_of_the_nodes_comes_first(seed: int) -> None:
     assert "waited while the host of their node was busy" in answer.sentence
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("metric", ["ttft", "e2e"])
 def test_over_states_that_come_and_go_by_chance_a_box_names_nothing_but_for_alpha(metric: str) -> None:
     """Requests last from a second to minutes: who lasts long is in more windows, and must not be told apart by it."""

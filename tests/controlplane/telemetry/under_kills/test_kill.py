@@ -13,12 +13,13 @@ from controlplane.db.database import Database
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.under_kills.kill_runs import run_and_kill
+from tests.soak import soak
 
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
 REPORTS = 300
-KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, None, Cut.TORN, Cut.SECTORS, None)
+KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, Cut.TORN, None, Cut.SECTORS, None)[: soak(3, 6)]
 """What of the writes that no fsync covers is lost with each kill; None: the machine stays up, nothing is."""
 
 
@@ -30,6 +31,7 @@ def _script() -> Any:
     return module
 
 
+@pytest.mark.soak
 def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
     script = _script()
     # The sender goes on a little before what it knows to be acknowledged, as a spool does.
