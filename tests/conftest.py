@@ -7,8 +7,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,6 +20,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
+from tests import shared_programs
 from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
@@ -29,9 +30,6 @@ WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
 STARTING = frozenset({"stack", "bare", "browser", "postgres_url", "embedded_clickhouse", "postgresql", "clickhouse"})
 """Fixtures and parameters that start a program, once for a worker: who asks for one is `slow`."""
-WITH_STACK = pytest.StashKey[set[Path]]()
-"""The files with tests that want the stack."""
-RUNNING = pytest.StashKey["Stack"]()
 # The same examples at each run, however slow the machine: more of the same find nothing that these did not at the first
 # run. `HYPOTHESIS_PROFILE=search` looks for more.
 settings.register_profile(
@@ -73,46 +71,44 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is `slow` by its fixtures, and puts files with slow tests first: no worker begins a long one last.
 
-    Before them all come those of minutes, then those with the stack, whose programs work as long as they run: then they
-    can be ended soon.
+    Before them all come those of minutes, then those with the stack, whose programs work as long as they run, so that
+    they can be ended soon, and those with a browser, which uses one after the other.
     """
     if PROFILE == "same":
         shorten(items)
-    with_stack: set[Path] = set()
+    wanted: dict[str, set[Path]] = {name: set() for name in shared_programs.SHARED}
     for item in items:
         if isinstance(item, pytest.Function):
             params = item.callspec.params.values() if hasattr(item, "callspec") else ()
             asked = {*item.fixturenames, *(value for value in params if isinstance(value, str))}
             if STARTING & asked:
                 item.add_marker("slow")
-            if "stack" in asked:
-                with_stack.add(item.path)
+            for name in asked & wanted.keys():
+                wanted[name].add(item.path)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     minutes = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: (item.path not in minutes, item.path not in with_stack, item.path not in slow))
+    stack, browser = wanted["stack"], wanted["browser"]
+
+    def place(path: Path) -> tuple[bool, ...]:
+        return path not in minutes, path not in stack, (path in browser) is (path in stack), path not in slow
+
+    items.sort(key=lambda item: place(item.path))
     if items:
-        items[0].session.stash[WITH_STACK] = with_stack
+        shared_programs.note_files(items[0].session, wanted)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Ends the stack where the next file has no use for it."""
+    """Ends the stack and the browser where the next file has no use for them."""
     try:
         return (yield)
     finally:
-        if nextitem is None or nextitem.path not in item.session.stash[WITH_STACK]:
-            end_stack(item.session)
+        shared_programs.end_unused(item.session, nextitem)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Also after a run that was broken off."""
-    end_stack(session)
-
-
-def end_stack(session: pytest.Session) -> None:
-    if RUNNING in session.stash:
-        session.stash[RUNNING].stop()
-        del session.stash[RUNNING]
+    shared_programs.end(session)
 
 
 def pytest_collection_finish() -> None:
@@ -160,15 +156,17 @@ class Stack:
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """One running stack for all files that follow each other and want one."""
-    stash = request.session.stash
-    if RUNNING not in stash:
-        with ExitStack() as undone:
-            made = Stack(tmp_path_factory.mktemp("stack") / "data")
-            undone.callback(made.stop)
+
+    @contextmanager
+    def started() -> Iterator[Stack]:
+        made = Stack(tmp_path_factory.mktemp("stack") / "data")
+        try:
             made.start()
-            undone.pop_all()
-        stash[RUNNING] = made
-    return stash[RUNNING]
+            yield made
+        finally:
+            made.stop()
+
+    return shared_programs.running(request.session, "stack", started)
 
 
 @pytest.fixture(name="wait_for", scope="session")

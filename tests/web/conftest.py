@@ -1,17 +1,18 @@
-"""What the dashboard's tests share: for each module a real Chromium, and one signed-in browser context."""
+"""What the dashboard's tests share: a real Chromium, and for each module one signed-in browser context."""
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Processes
 from controlplane.client import Client
-from tests import forked_commands
+from tests import forked_commands, shared_programs
 from tests.forked_commands import ForkedProcesses, Nursery
 from tests.processes import answers, free_port, wait_for
 
@@ -33,13 +34,29 @@ def chromium() -> str:
     return executable
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Ends with the module: Playwright's event loop runs in this thread, and asynchronous tests want their own."""
+@contextmanager
+def launched() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
-        yield launched
-        launched.close()
+        made = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """One for all files that follow each other and want one, whose contexts end with each; another after one that died.
+
+    It ends before a file that wants none: Playwright's event loop is this thread's, and asynchronous tests want one.
+    """
+    made = shared_programs.running(request.session, "browser", launched)
+    if not made.is_connected():
+        shared_programs.end(request.session, ["browser"])
+        made = shared_programs.running(request.session, "browser", launched)
+    yield made
+    for context in made.contexts:
+        context.close()
 
 
 class Bare:
