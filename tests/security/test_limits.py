@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -180,23 +181,29 @@ def test_heads_without_an_end_are_not_held(service: Process) -> None:
     wait_for("the count", lambda: service.counted(Refused.HEAD_BYTES) >= 5)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "reason"),
-    [
-        (b"GET /healthz HTTP/1.1\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n", 431, Refused.HEAD_BYTES),
-        (b"GET /healthz HTTP/1.1\r\n" + b"A: b\r\n" * 50_000 + b"\r\n", 431, Refused.HEAD_FIELDS),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), 400, Refused.MALFORMED),
-        (b"GET /healthz HTTP/1.1\r\n\r\n", 400, Refused.MALFORMED),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n", 400, Refused.MALFORMED),
-    ],
-    ids=["bytes", "fields", "no-http", "no-host", "two-hosts"],
-)
-def test_what_is_refused_before_the_framework_says_why(
-    service: Process, request_: bytes, status: int, reason: Refused
-) -> None:
-    before = service.counted(reason)
-    assert refusal(service.asked(request_)) == (status, reason.value)
-    wait_for("the count", lambda: service.counted(reason) > before)
+REFUSED = {
+    "bytes": (b"GET /healthz HTTP/1.1\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n", 431, Refused.HEAD_BYTES),
+    "fields": (b"GET /healthz HTTP/1.1\r\n" + b"A: b\r\n" * 50_000 + b"\r\n", 431, Refused.HEAD_FIELDS),
+    "no-http": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), 400, Refused.MALFORMED),
+    "no-host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, Refused.MALFORMED),
+    "two-hosts": (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n", 400, Refused.MALFORMED),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(service: Process) -> dict[str, bytes]:
+    """What each of `REFUSED` is told; by then all are counted, which /metrics tells some seconds later."""
+    wanted = Counter(reason for _, _, reason in REFUSED.values())
+    before = {reason: service.counted(reason) for reason in wanted}
+    told = {name: service.asked(request) for name, (request, _, _) in REFUSED.items()}
+    wait_for("the counts", lambda: all(service.counted(one) >= before[one] + wanted[one] for one in wanted))
+    return told
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_before_the_framework_says_why(service: Process, answers: dict[str, bytes], name: str) -> None:
+    _, status, reason = REFUSED[name]
+    assert refusal(answers[name]) == (status, reason.value)
     assert "Invalid HTTP" not in service.log.read_text(), "whoever likes could fill the log"
 
 

@@ -25,7 +25,7 @@ ADDRESSES += ["/nodes/node-1", "/gallery", "/settings?tab=tokens"]
 
 def violations(page: Page, path: str, ready: str) -> list[str]:
     page.goto(path)
-    expect(page.locator(ready).first).to_be_visible(timeout=30_000)
+    expect(page.locator(ready).first).to_be_visible(timeout=120_000)  # The API's pages draw a large document.
     return [f"{path}: {one}" for one in page.evaluate("window.violations || []")]
 
 
