@@ -115,8 +115,8 @@ class Absolute(Kind[AbsoluteCondition]):
 
 
 def begun(beyond: Sequence[tuple[datetime, float]]) -> datetime | None:
-    """Of windows in order with the slow requests of each beyond those allowed: since when most have added up to the last
-    one (E. S. Page's CUSUM, backwards); None where none have.
+    """Of windows in order with the slow requests of each beyond those allowed: since when most have added up to the
+    last one (E. S. Page's CUSUM, backwards); None where none have.
 
     A window holds a few dozen requests: by chance alone many an one in the midst of a slowdown has none too many.
     """

@@ -36,7 +36,8 @@ class PlaceOfShift(BaseModel):
     before: float = Field(description="its share of the requests before")
     during: float = Field(description="its share of the requests during")
     own_factor: float | None = Field(
-        default=None, description="by what factor its slow requests took longer; null: too few requests, or a change of the mix"
+        default=None,
+        description="by what factor its slow requests took longer; null: too few requests, or a change of the mix",
     )
     others_factor: float | None = Field(
         default=None, description="by what factor that of all others grew, their mix held fixed"

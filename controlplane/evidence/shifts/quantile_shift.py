@@ -35,10 +35,9 @@ LEAST_BLOCKS = 8
 @dataclass(frozen=True)
 class GroupShift:
     """One group, by its place. `within`: what its own change adds to the shift, seconds. `own` and `others`: by what
-    factors its own slow requests' (geometric) mean grew and that of all others', their mix held fixed; `apart`: the one by
-    the other.
-    These three are None where it has too few requests on either side. own_s, others_s: the seconds that slow requests
-    grew by."""
+    factors its own slow requests' (geometric) mean grew and that of all others', their mix held fixed; `apart`: the one
+    by the other. These three are None where it has too few requests on either side. own_s, others_s: the seconds that
+    slow requests grew by."""
 
     place: int
     before_share: float
