@@ -4,15 +4,18 @@ Guarantee: a decision's actions, the phase it leads to and its ledger entry are 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
+from sqlalchemy import String, cast
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
-from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict, Forbidden
 from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
@@ -164,6 +167,41 @@ def active(session: Session, pool: str) -> Rollout | None:
     """The rollout under way in a pool, if any."""
     row = session.exec(select(RolloutRow).where(RolloutRow.active_pool == pool)).first()
     return None if row is None else rollout_view(row)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a rollout was, without its nodes and its evidence, which are as large as its pool."""
+
+    id: int
+    phase: RolloutPhase
+    spec: RolloutCreate
+    verdict: Verdict | None = None
+    previous_revision: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+_OUTLINE = (
+    *(col(RolloutRow.id), col(RolloutRow.phase), cast(col(RolloutRow.spec), String), col(RolloutRow.verdict)),
+    *(col(RolloutRow.previous_revision), col(RolloutRow.started_at), col(RolloutRow.ended_at)),
+)
+
+
+def outlines(session: Session, pool: str, *, limit: int, under_way: bool = False) -> list[Outline]:
+    """Of a pool's rollouts, newest first; `under_way`: of the one that is, if any."""
+    query = select(*_OUTLINE).order_by(col(RolloutRow.id).desc()).limit(limit)  # type: ignore[call-overload]
+    query = query.where(RolloutRow.active_pool == pool if under_way else RolloutRow.pool == pool)
+    return [
+        Outline(number, RolloutPhase(phase), _spec_of(spec), None if verdict is None else Verdict(verdict), *rest)
+        for number, phase, spec, verdict, *rest in session.execute(query)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(text: str) -> RolloutCreate:
+    """To be read only."""
+    return RolloutCreate.model_validate_json(text)
 
 
 def waiting(session: Session) -> list[Rollout]:

@@ -1,6 +1,8 @@
 """What stands when a remedy is to be chosen: the pool's revision, rollout and study, and what was started before.
 
-Reads only, in the transaction in which the alert fires. For many alerts of a pool what they share is read once.
+Reads only, in the transaction in which the alert fires, which others wait for: a thousand nodes may fire at once, so
+nothing is read that grows with the pool, and its rollouts only where the cause or a study asks for them. For many
+alerts of a pool what they share is read once.
 """
 
 from collections.abc import Sequence
@@ -12,10 +14,11 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.app.remedies.cause import Cause
 from controlplane.contract.bodies.alerts import Alert, Remedy
-from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.bodies.studies import Study, StudyState
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
+from controlplane.rollouts.store import Outline
 from controlplane.studies import store as studies
 
 STARTED = "alert.remedy_started"
@@ -46,9 +49,9 @@ class Standing:
 
     pool: str
     revision: int | None = None
-    under_way: Rollout | None = None
-    brought_by: Rollout | None = None
-    take_backs: tuple[Rollout, ...] = ()
+    under_way: Outline | None = None
+    brought_by: Outline | None = None
+    take_backs: tuple[Outline, ...] = ()
     study: Study | None = None
     study_revision: int | None = None
     deeds: tuple[Deed, ...] = ()
@@ -61,6 +64,7 @@ class Standings:
         self._session = session
         self._now = now
         self._pools: dict[str, _Pool] = {}
+        self._rollouts: dict[str, Sequence[Outline]] = {}
         self._studies: dict[str, Study | None] = {}
         self._deeds: Sequence[Deed] | None = None
 
@@ -69,51 +73,51 @@ class Standings:
         wanted = None if remedy is None else remedy.study
         name = alert.labels.get("pool") or ("" if wanted is None else wanted.pool)
         pool = self._pool(name)
-        brought = brought_by(pool.newest, cause)
+        brought = None if cause.revision is None else brought_by(self._newest(name), cause)
         study = None if wanted is None else self._study(wanted.pool)
         begun = study.started_at if study is not None and study.state is StudyState.RUNNING else None
-        since = self._now - timedelta(seconds=0.0 if remedy is None else remedy.cooldown_s)
         return Standing(
             pool=name,
             revision=pool.revision,
             under_way=pool.under_way,
             brought_by=brought,
-            take_backs=() if brought is None else tuple(_take_backs(pool.newest, brought)),
+            take_backs=() if brought is None else tuple(_take_backs(self._newest(name), brought)),
             study=study,
-            study_revision=None if begun is None else revision_at(pool.newest, begun, pool.revision),
-            deeds=tuple(deed for deed in self._all_deeds() if deed.time > since),
+            study_revision=None if begun is None else revision_at(self._newest(name), begun, pool.revision),
+            deeds=() if remedy is None else self._deeds_within(remedy.cooldown_s),
         )
 
     def _pool(self, name: str) -> "_Pool":
         if name not in self._pools:
-            self._pools[name] = _Pool(
-                fleet.pool_revision(self._session, name),
-                rollouts.active(self._session, name),
-                rollouts.listing(self._session, before_id=None, limit=FURTHEST_BACK, pool=name),
-            )
+            running = rollouts.outlines(self._session, name, limit=1, under_way=True)
+            self._pools[name] = _Pool(fleet.pool_revision(self._session, name), next(iter(running), None))
         return self._pools[name]
+
+    def _newest(self, pool: str) -> Sequence[Outline]:
+        """The pool's rollouts, the newest first."""
+        if pool not in self._rollouts:
+            self._rollouts[pool] = rollouts.outlines(self._session, pool, limit=FURTHEST_BACK)
+        return self._rollouts[pool]
 
     def _study(self, pool: str) -> Study | None:
         if pool not in self._studies:
             self._studies[pool] = studies.active(self._session, pool)
         return self._studies[pool]
 
-    def _all_deeds(self) -> Sequence[Deed]:
+    def _deeds_within(self, seconds: float) -> tuple[Deed, ...]:
         if self._deeds is None:
             self._deeds = _deeds(self._session)
-        return self._deeds
+        since = self._now - timedelta(seconds=seconds)
+        return tuple(deed for deed in self._deeds if deed.time > since)
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """`newest`: its rollouts, the newest first."""
-
     revision: int | None
-    under_way: Rollout | None
-    newest: Sequence[Rollout]
+    under_way: Outline | None
 
 
-def brought_by(newest: Sequence[Rollout], cause: Cause) -> Rollout | None:
+def brought_by(newest: Sequence[Outline], cause: Cause) -> Outline | None:
     """The rollout that the diagnosis names, else the newest of the cause's revision that has begun."""
     if cause.revision is None:
         return None
@@ -122,7 +126,7 @@ def brought_by(newest: Sequence[Rollout], cause: Cause) -> Rollout | None:
     return named or next(iter(ours), None)
 
 
-def revision_at(newest: Sequence[Rollout], moment: datetime, current: int | None) -> int | None:
+def revision_at(newest: Sequence[Outline], moment: datetime, current: int | None) -> int | None:
     """What was in production at a moment, by the pool's rollouts (newest first) and what is in production now."""
     found = current
     for rollout in newest:
@@ -135,14 +139,14 @@ def revision_at(newest: Sequence[Rollout], moment: datetime, current: int | None
     return found
 
 
-def _in_force_since(rollout: Rollout) -> datetime | None:
+def _in_force_since(rollout: Outline) -> datetime | None:
     """An emergency changes the pool's revision as it begins, a judged rollout as it ends."""
     if rollout.spec.emergency and rollout.phase in (RolloutPhase.PROMOTING, RolloutPhase.PROMOTED):
         return rollout.started_at
     return rollout.ended_at if rollout.phase is RolloutPhase.PROMOTED else None
 
 
-def _take_backs(newest: Sequence[Rollout], brought: Rollout) -> list[Rollout]:
+def _take_backs(newest: Sequence[Outline], brought: Outline) -> list[Outline]:
     return [one for one in newest if one.spec.takes_back == brought.spec.revision and one.id > brought.id]
 
 

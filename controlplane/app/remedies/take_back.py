@@ -17,8 +17,9 @@ from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
 from controlplane.app.remedies.standing import Standing
 from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy, StageShift
 from controlplane.contract.bodies.remedies import HOW, RemedyAction, RemedyPolicy, RemedyState, RemedyStep
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.metrics import BY_SHORT, DECODE, PREFILL, TTFT, MetricKind
+from controlplane.rollouts.store import Outline
 
 SURE_SCORE = 0.9
 """By itself only a change close to the onset is taken back; one that lies further back waits for a person."""
@@ -98,7 +99,7 @@ def command(spec: RolloutCreate) -> str:
     return f"{shlex.join(words)} (POST /api/v1/rollouts {json.dumps(body, ensure_ascii=False)})"
 
 
-def _waits_for_a_person(cause: Cause, brought: Rollout) -> str | None:
+def _waits_for_a_person(cause: Cause, brought: Outline) -> str | None:
     """Why this revision is not taken back automatically, whatever the policy."""
     if cause.score < SURE_SCORE:
         return "the change lies further back than the onset"
@@ -159,7 +160,7 @@ def _hindrance(revision: int, seen: Standing) -> tuple[str | None, Study, int | 
     return None, Study.NONE, None
 
 
-def _beside(revision: int, running: Rollout) -> tuple[str, Study, int | None]:
+def _beside(revision: int, running: Outline) -> tuple[str, Study, int | None]:
     """Beside a rollout that is under way no other can begin."""
     name = f"rollout {running.id}"
     if running.spec.takes_back == revision:
@@ -176,7 +177,7 @@ def _beside(revision: int, running: Rollout) -> tuple[str, Study, int | None]:
     return why, Study.NONE, None
 
 
-def _refused(earlier: Rollout | None, remedy: Remedy, now: datetime) -> tuple[datetime, str, Study] | None:
+def _refused(earlier: Outline | None, remedy: Remedy, now: datetime) -> tuple[datetime, str, Study] | None:
     """A take-back of this very stay of the revision that ended without success is not tried again at once."""
     if earlier is None or earlier.ended_at is None or earlier.phase is RolloutPhase.PROMOTED:
         return None

@@ -13,20 +13,21 @@ from controlplane.app.remedies.standing import Deed, Standing
 from controlplane.contract.bodies.alerts import Remedy
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
-from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
+from controlplane.rollouts.store import Outline
 from tests.controlplane.app.remedies.world import NOW, alert, at, cause, rule
 
 AUTOMATIC = Remedy(study=StudyCreate(pool="p"), policy=RemedyPolicy.AUTOMATIC)
 PHASES = list(RolloutPhase)
 
 
-def rollout(number: int, revision: int, phase: RolloutPhase = RolloutPhase.PROMOTED, **more: Any) -> Rollout:
+def rollout(number: int, revision: int, phase: RolloutPhase = RolloutPhase.PROMOTED, **more: Any) -> Outline:
     spec = {key: more.pop(key) for key in ("takes_back", "study_id", "emergency") if key in more}
     ended = NOW if phase in ENDED else None
     fields: dict[str, Any] = {"previous_revision": 1, "started_at": NOW, "ended_at": ended, **more}
     wanted = RolloutCreate(pool="p", revision=revision, **spec)
-    return Rollout(id=number, phase=phase, spec=wanted, created_by="me", created_at=NOW, **fields)
+    return Outline(id=number, phase=phase, spec=wanted, **fields)
 
 
 def study(state: StudyState, alert_id: int | None = 1) -> Study:

@@ -4,20 +4,22 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from controlplane.app.remedies.cause import Cause
-from controlplane.app.remedies.standing import brought_by, revision_at
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
-from tests.controlplane.app.remedies.world import NOW, at
+from controlplane.app.remedies.standing import Standings, brought_by, revision_at
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
+from controlplane.rollouts.store import Outline
+from tests.controlplane.app.remedies.world import BAD, GOOD, NOW, World, alert, at
 
 
-def rollout(number: int, revision: int, started: float | None, ended: float | None, phase: str, **more: Any) -> Rollout:
+def rollout(number: int, revision: int, started: float | None, ended: float | None, phase: str, **more: Any) -> Outline:
     spec = RolloutCreate(pool="p", revision=revision, emergency=more.pop("emergency", False))
     times: dict[str, datetime | None] = {
         "started_at": None if started is None else at(started),
         "ended_at": None if ended is None else at(ended),
     }
-    return Rollout(id=number, phase=RolloutPhase(phase), spec=spec, created_by="me", created_at=NOW, **times, **more)
+    return Outline(id=number, phase=RolloutPhase(phase), spec=spec, **times, **more)
 
 
 NEWEST_FIRST = [
@@ -46,3 +48,20 @@ def test_the_rollout_that_the_diagnosis_names_else_the_newest_that_began() -> No
         return None if one is None else one.id
 
     assert (found(4), found(4, 1), found(4, 2), found(9), found(None)) == (4, 1, 4, None, None)
+
+
+def test_what_a_thousand_alerts_wait_for_reads_nothing_that_grows_with_the_pool(world: World) -> None:
+    """The nodes and the evidence of a pool's rollouts are as large as the pool; each alert that fires looks at them
+    while all others wait to write."""
+    brought = [world.reaches(revision, seconds) for seconds, revision in enumerate((BAD, GOOD, BAD))]
+    world.session.flush()
+    statements: list[str] = []
+    event.listen(world.session.get_bind(), "before_cursor_execute", lambda *told: statements.append(told[2]))
+    seen = Standings(world.session, at(60)).of(alert(7, None), None, Cause("config_change", revision=BAD))
+    assert seen.brought_by is not None and seen.brought_by.id == brought[-1].id
+    assert (seen.revision, seen.under_way, seen.brought_by.previous_revision) == (BAD, None, GOOD)
+    assert not [one for one in statements if "evidence" in one or "told_nodes" in one], statements
+    statements.clear()
+    other = Standings(world.session, at(60)).of(alert(8, None), None, Cause("node"))
+    assert (other.revision, other.brought_by) == (BAD, None)
+    assert len([one for one in statements if "FROM rollout" in one]) == 1, "whether one is under way"
