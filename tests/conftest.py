@@ -20,10 +20,12 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
+from controlplane.db import database
 from tests import shared_programs
 from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
+from tests.shared_statements import share
 from tests.soak import shorten
 
 WORKER_BYTES = 4 * 2**30
@@ -112,10 +114,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Applications that tests make in this process get their tables as the databases of tests do."""
+    """Applications that tests make in this process get their tables as the databases of tests do, and no database
+    compiles what another has."""
+    changed = pytest.MonkeyPatch()
+    changed.setattr(database, "create_engine", share(database.create_engine))
     service = sys.modules.get("controlplane.app.service")
     if service is not None:
-        pytest.MonkeyPatch().setattr(service, "upgrade", upgrade_of_application)
+        changed.setattr(service, "upgrade", upgrade_of_application)
 
 
 def pytest_configure() -> None:
