@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.planning.hardware_forecast import (
@@ -134,8 +135,8 @@ def _deployments(asked: HardwareCreate, model: ModelShape, format_: str) -> list
         raise BadRequest(why, field="tensor_parallel")
     return [
         (name, Deployment(model, accelerator(name), weights, asked.engine, ranks, cached))
-        for name in asked.accelerators or ACCELERATORS
-        for ranks in widths
+        for name in dict.fromkeys(asked.accelerators or ACCELERATORS)
+        for ranks in dict.fromkeys(widths)
     ]
 
 
@@ -157,13 +158,8 @@ class _Place:
         """per_s: requests a second that come at random; None: one comes when one ends, and meets none that waits."""
         alone_s = self._first.alone_s(self._pace, self.deployment, load)
         step_s = self._first.prompt * self._pace.prompt_s(self.deployment, load)
-        ratios = [
-            point.ttft_ms / 1e3 / self._first.alone_s(self._pace, self.deployment, _load_of(point))
-            for point in self.points
-            if point.ttft_ms is not None
-        ]
-        factor = calibration(ratios)
-        return factor * alone_s + (0.0 if per_s is None else waiting_s(factor * step_s, per_s))
+        waits_s = 0.0 if per_s is None else waiting_s(self._beside * step_s, per_s)
+        return self._beside * alone_s + waits_s
 
     def error(self, name: str) -> NineOfTen:
         first = sum(point.ttft_ms is not None for point in self.points)
@@ -181,10 +177,21 @@ class _Place:
     def _first(self) -> FirstToken:
         return EXPERTS_FIRST_TOKEN if self._has_experts else FIRST_TOKEN
 
-    @property
+    @cached_property
     def _between(self) -> float:
         return calibration(
             [point.tpot_ms / 1e3 / self._pace.tpot_s(self.deployment, _load_of(point)) for point in self.points]
+        )
+
+    @cached_property
+    def _beside(self) -> float:
+        """As `_between`, of first tokens."""
+        return calibration(
+            [
+                point.ttft_ms / 1e3 / self._first.alone_s(self._pace, self.deployment, _load_of(point))
+                for point in self.points
+                if point.ttft_ms is not None
+            ]
         )
 
 

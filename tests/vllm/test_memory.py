@@ -1,6 +1,7 @@
 """What a real vLLM tells of its memory, against its files, its metrics and the kernel's own account of its process."""
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from agents.backends.vllm.attached import AttachedVllm
 from agents.backends.vllm.measures.cache_memory import cache_memory
 from agents.backends.vllm.measures.scrape_reading import parse
 from controlplane.contract.planning.memory_estimate import Fit, estimate, refusal
+from controlplane.contract.reports.model_shape import shape_of
 from controlplane.contract.reports.node_memory import NodeMemory
 from tests.vllm.real_vllm import MAX_MODEL_LEN, MODEL_DIR, VllmServer, vllm_arguments
 
@@ -31,6 +33,11 @@ def memory_of(server: VllmServer) -> tuple[NodeMemory, dict[str, object]]:
 def held_by(server: VllmServer) -> int:
     """Bytes of the process in which the engine is."""
     return int(psutil.Process(server.read_json("effective.json")["pid"]).memory_info().rss)
+
+
+def test_the_models_sizes_are_those_of_its_configuration(vllm_server: VllmServer) -> None:
+    told = asyncio.run(AttachedVllm(vllm_server.url, vllm_server.folder).effective()).shape
+    assert told == shape_of(json.loads((MODEL_DIR / "config.json").read_text()))
 
 
 def test_what_is_told_is_what_is_held(vllm_server: VllmServer) -> None:

@@ -245,6 +245,12 @@ def test_other_hardware_needs_no_pool_where_all_is_said(api: TestClient) -> None
     assert {(row["accelerator"], row["tensor_parallel"]) for row in found["items"]} >= {("h100", 1), ("b300", 8)}
 
 
+def test_what_is_asked_for_twice_is_answered_once(api: TestClient) -> None:
+    asked = {"model": SHAPE, "weights": "fp8", "prompt": 1024, "output": 512, "concurrency": 8}
+    found = forecast(api, **asked, accelerators=["h200"] * 16, tensor_parallel=[2] * 16)
+    assert len(found["items"]) == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "status", "field"),
     [
