@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from httpx._transports import default as httpx_transports
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -21,11 +22,10 @@ from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
 from controlplane.db import database
-from tests import shared_programs
+from tests import shared_authorities, shared_programs, shared_statements
 from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
-from tests.shared_statements import share
 from tests.soak import shorten
 
 WORKER_BYTES = 4 * 2**30
@@ -114,10 +114,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Applications that tests make in this process get their tables as the databases of tests do, and no database
-    compiles what another has."""
+    """Applications that tests make in this process get their tables as the databases of tests do; no database compiles
+    what another has, and no client reads whom another trusts."""
     changed = pytest.MonkeyPatch()
-    changed.setattr(database, "create_engine", share(database.create_engine))
+    changed.setattr(database, "create_engine", shared_statements.share(database.create_engine))
+    changed.setattr(httpx_transports, "create_ssl_context", shared_authorities.share(httpx.create_ssl_context))
     service = sys.modules.get("controlplane.app.service")
     if service is not None:
         changed.setattr(service, "upgrade", upgrade_of_application)

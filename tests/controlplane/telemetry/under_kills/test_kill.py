@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
 REPORTS = 300
-KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, Cut.TORN, None, Cut.SECTORS, None)[: soak(3, 6)]
+KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, Cut.TORN, Cut.SECTORS, None, None)[: soak(4, 6)]
 """What of the writes that no fsync covers is lost with each kill; None: the machine stays up, nothing is."""
 
 
