@@ -66,7 +66,7 @@ class Applier:
         kept = configuration_file.read(self._file)
         self._boot = kept.boot
         self._lease = kept.lease
-        self._lease_written = kept.lease
+        self._written = kept
         self._return_refused = False
         self.good = kept.good
         self.cache_reset = kept.cache_reset
@@ -92,7 +92,7 @@ class Applier:
         if self._lease is None:
             return
         self._lease = lease = self._lease.renewed(self._clock())
-        written = self._lease_written
+        written = self._written.lease
         if written is None or lease.heard.at_s - written.heard.at_s >= KEPT_EVERY * lease.duration_s:
             self._save()
 
@@ -240,12 +240,14 @@ class Applier:
     def _save(self) -> bool:
         """Whether it is on the disk."""
         kept = Kept(self._boot, self.good, self.outcome, self.cache_reset, self._lease)
+        if kept == self._written:  # Each write waits for the disk, and the agent with it.
+            return True
         try:
             configuration_file.write(self._file, kept)
         except OSError as error:
             log.error("%s cannot be written: %s", self._file, error)
             return False
-        self._lease_written = self._lease
+        self._written = kept
         return True
 
 

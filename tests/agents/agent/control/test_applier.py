@@ -5,6 +5,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from agents.agent.control import configuration_file
 from agents.agent.control.applier import Applier
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
@@ -201,6 +204,26 @@ def test_an_offer_that_cannot_be_read_fails_by_name(tmp_path: Path) -> None:
             assert said in applier.outcome.error
         await turns()
         assert backend.applied == []
+
+    drive(tmp_path, script)
+
+
+def test_a_change_is_written_to_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    write = configuration_file.write
+
+    def counted(file: Path, kept: configuration_file.Kept) -> None:
+        written.append(file)
+        write(file, kept)
+
+    monkeypatch.setattr(configuration_file, "write", counted)
+
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        for revision in (1, 2):
+            applier.offer(b"%d" % revision, body(revision))
+            await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+            await turns()
+            assert len(written) == revision and configuration_file.read(written[-1]).good == applier.good
 
     drive(tmp_path, script)
 
