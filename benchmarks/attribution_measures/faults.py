@@ -28,11 +28,6 @@ class Fault:
     also: tuple[tuple[str, str], ...] = ()
 
 
-def drawn(kind: str, chance: random.Random) -> Fault:
-    """One of the kind, its strength and place by chance."""
-    return KINDS[kind](chance)
-
-
 def _stage(name: str, low: float, high: float) -> Callable[[random.Random], Fault]:
     def made(chance: random.Random) -> Fault:
         factor = chance.uniform(low, high)
@@ -157,3 +152,13 @@ BATCH_IS_LONG = {"batch": ((300, 0.3), (1200, 0.4), (4000, 0.3))}
 def usual(world: World) -> World:
     """With what is always so."""
     return replace(world, lengths_of=BATCH_IS_LONG)
+
+
+def usually(made: Callable[[random.Random], Fault]) -> Callable[[random.Random], Fault]:
+    """The same with what is always so."""
+
+    def found(chance: random.Random) -> Fault:
+        fault = made(chance)
+        return replace(fault, world=usual(fault.world))
+
+    return found

@@ -1,13 +1,15 @@
 """Are stage, place and cause of a fault named first? Injected faults of fifteen kinds, judged by the service's code.
 
-    python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
+    python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--engines] [--json FILE]
     python -m benchmarks.attribution_measures.named_first --show FILE...
 
 A simulated pool of four nodes serves; what its engines would tell goes through the agents' accumulator and reports into
-a telemetry store, and the evaluator with the default rules judges it window by window. After `PAST_S` of quiet a fault
-is injected (`attribution_measures/faults.py`). When the first page has fired, and what fires within `GATHER_S` has
-joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault that pages not
-within `PATIENCE_S` counts as not named. The model is ours; real engines are asked by benchmarks/host_faults.py.
+a telemetry store, and the evaluator with the default rules judges it window by window. After a quarter of an hour of
+quiet a fault is injected (`attribution_measures/faults.py`). When the first page has fired, and what fires within
+`GATHER_S` has joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault
+that pages not within `PATIENCE_S` counts as not named. The model is ours. With `--engines` the nodes are two real
+embedded engines, for the eight kinds that these can be given without their host's (`engine_faults.py`); the host's are
+in benchmarks/host_faults.py.
 """
 
 import argparse
@@ -16,22 +18,42 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.attribution_measures.faults import KINDS, Fault, drawn, usual
+from benchmarks.attribution_measures.faults import KINDS, Fault, usual, usually
 from benchmarks.attribution_measures.simulated_pool import World
-from benchmarks.attribution_measures.told_service import START, ToldService, copied
+from benchmarks.attribution_measures.told_service import SIMULATED_NODES, START, Nodes, ToldService, copied
 from controlplane.contract.bodies.alerts import Alert, Severity
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.binomial import wilson_upper
 from controlplane.incidents.ranked_causes import ranked_causes, told_attribution
 from controlplane.incidents.same_cause import leading, sign_of
 
-PAST_S, SETTLE_S, GATHER_S, PATIENCE_S = 900.0, 60.0, 20.0, 300.0
-PASTS = 5
-"""Different pasts; faults share them by turns."""
+SETTLE_S, GATHER_S, PATIENCE_S = 60.0, 20.0, 300.0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Who serves, what is usual there, for how long it was so, and what befalls it. pasts: so many different ones;
+    faults share them by turns."""
+
+    kinds: Mapping[str, Callable[[random.Random], Fault]]
+    usual: World
+    nodes: Nodes = SIMULATED_NODES
+    past_s: float = 900.0
+    pasts: int = 5
+
+
+SIMULATED = Pool({kind: usually(made) for kind, made in KINDS.items()}, usual(World()))
+
+
+def of_engines() -> Pool:
+    from benchmarks.attribution_measures import engine_faults, engine_nodes
+
+    nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5)
+    return Pool(engine_faults.KINDS, engine_faults.world(), nodes, past_s=600.0, pasts=1)
 
 
 @dataclass(frozen=True)
@@ -49,23 +71,23 @@ class Named:
     said: str = ""
 
 
-def made_past(folder: Path, seed: int) -> None:
-    service = ToldService(folder, seed, START.timestamp())
-    service.serve(usual(World()), round(PAST_S / WINDOW_S), judge=False)
+def made_past(pool: Pool, folder: Path, seed: int) -> None:
+    service = ToldService(folder, seed, START.timestamp(), pool.nodes)
+    service.serve(pool.usual, round(pool.past_s / WINDOW_S), judge=False)
     service.store.tick(service.now())
     service.close()
 
 
-def injected(past: Path, folder: Path, fault: Fault, seed: int) -> Named:
+def injected(pool: Pool, past: Path, folder: Path, fault: Fault, seed: int) -> Named:
     copied(past, folder)
-    service = ToldService(folder, seed, START.timestamp() + PAST_S)
+    service = ToldService(folder, seed, START.timestamp() + pool.past_s, pool.nodes)
     try:
-        service.serve(usual(World()), round(SETTLE_S / WINDOW_S), judge=True)
+        service.serve(pool.usual, round(SETTLE_S / WINDOW_S), judge=True)
         onset_s = service.now_s
         false = {alert.id for alert in service.alerts()}
         fired_s: float | None = None
         while service.now_s < onset_s + PATIENCE_S:
-            service.serve(usual(fault.world), 1, judge=True)
+            service.serve(fault.world, 1, judge=True)
             pages = [one for one in service.alerts() if one.id not in false and one.severity is Severity.PAGE]
             if pages and fired_s is None:
                 fired_s = service.now_s
@@ -101,21 +123,21 @@ def asked(fault: Fault, seed: int, alerts: Sequence[Alert], after_s: float) -> N
     )
 
 
-def run(kinds: Sequence[str], each: int, seed: int, limit_s: float) -> list[Named]:
+def run(pool: Pool, kinds: Sequence[str], each: int, seed: int, limit_s: float) -> list[Named]:
     """Kinds by turns, so that a run that is cut short has as many of each. limit_s: no fault begins later."""
     folder, began = Path(tempfile.mkdtemp(prefix="attribution-")), time.monotonic()
     found: list[Named] = []
     try:
         for number in range(each):
-            past = folder / f"past-{number % PASTS}"
-            if number < PASTS:
-                made_past(past, 1000 * seed + number)
+            past = folder / f"past-{number % pool.pasts}"
+            if number < pool.pasts:
+                made_past(pool, past, 1000 * seed + number)
             for kind in kinds:
                 if time.monotonic() - began > limit_s:
                     return found
-                own = 100_000 * seed + 100 * number + list(KINDS).index(kind)
-                fault = drawn(kind, random.Random(own))
-                found.append(injected(past, folder / "fault", fault, own))
+                own = 100_000 * seed + 100 * number + list(pool.kinds).index(kind)
+                fault = pool.kinds[kind](random.Random(own))
+                found.append(injected(pool, past, folder / "fault", fault, own))
                 shutil.rmtree(folder / "fault")
                 print(asdict(found[-1]), flush=True)
         return found
@@ -143,7 +165,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=20, help="faults of each kind")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--kinds", nargs="*", help="default: all")
+    parser.add_argument("--engines", action="store_true", help="the nodes are real embedded engines")
     parser.add_argument("--limit-s", type=float, default=1e9, help="no fault begins after so many seconds")
     parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
     parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
@@ -151,7 +174,11 @@ def main() -> None:
     if wanted.show is not None:
         show([Named(**one) for path in wanted.show for one in json.loads(path.read_text())])
         return
-    found = run(wanted.kinds, wanted.each, wanted.seed, wanted.limit_s)
+    pool = of_engines() if wanted.engines else SIMULATED
+    kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds
+    if unknown := set(kinds) - set(pool.kinds):
+        parser.error(f"--kinds: {', '.join(sorted(unknown))}: not of {', '.join(pool.kinds)}")
+    found = run(pool, kinds, wanted.each, wanted.seed, wanted.limit_s)
     if wanted.json is not None:
         wanted.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
     show(found)

@@ -104,8 +104,8 @@ class Node:
 
     def _request(self, at: float, world: World) -> Iterator[dict[str, Any]]:
         chance = self.chance
-        tenant = _drawn(world.tenants, chance)
-        length = _drawn(world.lengths_of.get(tenant, world.lengths), chance)
+        tenant = drawn_of(world.tenants, chance)
+        length = drawn_of(world.lengths_of.get(tenant, world.lengths), chance)
         prompt = max(int(length * chance.lognormal(0.0, 0.25)), 1)
         cached = int(0.8 * prompt) if chance.random() < world.hit_share else 0
         output = 2 + int(chance.geometric(1 / 20))
@@ -174,7 +174,7 @@ class Node:
         }
 
 
-def _drawn(of: Any, chance: np.random.Generator) -> Any:
+def drawn_of(of: Any, chance: np.random.Generator) -> Any:
     """One of (value, weight) pairs."""
     at = float(chance.random()) * sum(weight for _, weight in of)
     for value, weight in of:

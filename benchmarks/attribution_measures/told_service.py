@@ -2,7 +2,8 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,20 +37,40 @@ from controlplane.telemetry.store import TelemetryStore
 
 POOL, MODEL = "main", "m"
 WORKLOAD_KEY = bytes(32)
-SLO_RULE = AlertRuleCreate(
-    name="TTFT objective", condition=AbsoluteCondition(limits=[Limit(metric="ttft", q=0.95, limit_s=0.2)])
-)
-"""More of what is slow by nature is no regression: it pages where an objective is missed."""
+StartNode = Callable[[str, np.random.Generator, float], Node]
+
+
+def slo_rule(limit_s: float) -> AlertRuleCreate:
+    """More of what is slow by nature is no regression: it pages where an objective is missed."""
+    limits = [Limit(metric="ttft", q=0.95, limit_s=limit_s)]
+    return AlertRuleCreate(name="TTFT objective", condition=AbsoluteCondition(limits=limits))
+
+
+def simulated_node(name: str, chance: np.random.Generator, now_s: float) -> Node:
+    node = Node(name, chance)
+    node.free = [now_s] * len(node.free)
+    return node
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Who serves. limit_s: of TTFT p95, the objective."""
+
+    names: Sequence[str] = NODES
+    start: StartNode = simulated_node
+    limit_s: float = 0.2
+
+
+SIMULATED_NODES = Nodes()
 START = datetime(2030, 1, 7, 10, 0, tzinfo=UTC)
 
 
 class Teller:
     """One node and its agent: from events to the bodies of reports."""
 
-    def __init__(self, name: str, chance: np.random.Generator, now: float) -> None:
-        self.node = Node(name, chance)
-        self.node.free = [now] * len(self.node.free)
-        self.identity = NodeIdentity(name, POOL)
+    def __init__(self, node: Node, chance: np.random.Generator, pool: str = POOL) -> None:
+        self.node = node
+        self.identity = NodeIdentity(node.name, pool)
         self.stream = chance.bytes(packed_report.STREAM_BYTES)
         self.accumulator = Accumulator(None, WINDOW_S)
         self.accumulator.hello({"kind": "hello", "boot": self.stream.hex(), "oldest": 1, "model": MODEL})
@@ -71,7 +92,7 @@ class Teller:
 class ToldService:
     """A database in a folder, at a moment of event time that `serve` moves on."""
 
-    def __init__(self, folder: Path, seed: int, now: float) -> None:
+    def __init__(self, folder: Path, seed: int, now: float, nodes: Nodes = SIMULATED_NODES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.now_s = now
         self.database = Database(f"sqlite:///{folder / 'tailwright.db'}")
@@ -83,11 +104,13 @@ class ToldService:
         self.evaluator = AlertEvaluator(self.database, self.store)
         self.chance = np.random.default_rng(seed)
         self.dealt = 0
-        chances = self.chance.spawn(len(NODES))
-        self.tellers = [Teller(name, chance, now) for name, chance in zip(NODES, chances, strict=True)]
+        chances = self.chance.spawn(len(nodes.names))
+        self.tellers = [
+            Teller(nodes.start(name, chance, now), chance) for name, chance in zip(nodes.names, chances, strict=True)
+        ]
         with self.database.session() as session:
             if ensure_default_rules(session, self.now()):
-                alert_store.create_rule(session, SLO_RULE, self.now())
+                alert_store.create_rule(session, slo_rule(nodes.limit_s), self.now())
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.now_s, UTC)

@@ -216,7 +216,7 @@ def hint_each(series: Sequence[tuple[Scan, Sums]]) -> list[bool]:
 
 @lru_cache(maxsize=64)
 def _hint_places(ticks: int) -> Ints:
-    return np.maximum(ticks - HINT_PLACES, 0)
+    return np.asarray(np.maximum(ticks - HINT_PLACES, 0))
 
 
 def _hinted(at: Floats, quick: Floats, least: float) -> NDArray[np.bool_]:

@@ -3,10 +3,11 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.attribution_measures.faults import KINDS, drawn
-from benchmarks.attribution_measures.named_first import injected, made_past, of
+from benchmarks.attribution_measures import engine_faults, engine_nodes
+from benchmarks.attribution_measures.named_first import SIMULATED, injected, made_past, of, of_engines
 
 pytestmark = pytest.mark.slow
 
@@ -14,19 +15,41 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("past") / "service"
-    made_past(folder, seed=5)
+    made_past(SIMULATED, folder, seed=5)
     return folder
 
 
 @pytest.mark.parametrize("kind", ["config", "gpu"])
 def test_stage_place_and_cause_of_a_strong_fault_are_named(past: Path, tmp_path: Path, kind: str) -> None:
-    found = injected(past, tmp_path / "fault", drawn(kind, random.Random(3)), seed=3)
+    found = injected(SIMULATED, past, tmp_path / "fault", SIMULATED.kinds[kind](random.Random(3)), seed=3)
     assert (found.stage, found.place, found.cause) == (True, True, True), found
 
 
 def test_there_are_fifteen_kinds_and_each_says_what_is_right() -> None:
-    faults = [drawn(kind, random.Random(1)) for kind in KINDS]
+    faults = [made(random.Random(1)) for made in SIMULATED.kinds.values()]
     assert len(faults) == 15 and all(fault.stages and fault.cause for fault in faults)
+    assert len(of_engines().kinds) == 8 and of_engines().kinds.keys() <= SIMULATED.kinds.keys()
+
+
+def test_a_real_engine_tells_what_its_requests_and_steps_took_on_its_own_clock() -> None:
+    """Each request once, its parts adding up; long prompts that are new to it are computed, and nothing comes late."""
+    start_s, told = 1000.0, []
+    node = engine_nodes.engine_node("gpu-1", np.random.default_rng(1), start_s)
+    for window in range(4):
+        now_s = start_s + 5.0 * window
+        found = node.window(now_s, engine_faults.world(), [now_s + 0.5 * place for place in range(8)])
+        assert all(event["time"] < now_s + 5.0 for event in found)
+        told += found
+    assert [event["seq"] for event in told] == list(range(1, len(told) + 1))
+    finished = [event for event in told if event["kind"] == "finished"]
+    assert len(finished) > 20 and len({event["request_id"] for event in finished}) == len(finished)
+    for event in finished:
+        parts = ("receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted")
+        assert sum(event[part] for part in parts) == pytest.approx(event["e2e"])
+        assert event["ttft"] < event["e2e"] and event["unaccounted"] == pytest.approx(0.0, abs=1e-6)
+    assert {bool(event["cached_tokens"]) for event in finished} == {False, True}
+    steps = [event for event in told if event["kind"] == "step"]
+    assert sum(event["batched_tokens"] for event in steps) > sum(event["output_tokens"] for event in finished)
 
 
 def test_shares_come_with_wilsons_interval() -> None:

@@ -176,7 +176,9 @@ class Learner:
             self.own.append((onset, at_s))
 
     def _observe(self, window: Window, q: float, is_crowded: bool, log_threshold: float) -> None:
-        baseline, stream = self.baselines[q], self.streams.setdefault(q, Stream())
+        baseline, stream = self.baselines[q], self.streams.get(q)
+        if stream is None:
+            stream = self.streams[q] = Stream()
         # In alarm the usual edge holds whatever the load: who is fast enough in a crowd has recovered.
         beyond = is_crowded and not stream.alarmed
         if self.course is not None and not beyond and (stream.line or not stream.alarmed):
@@ -216,8 +218,11 @@ class Learner:
 
     def _shown(self, course: Course) -> dict[float, Shown]:
         """The strongest line by quantile. Each quantile's lines share its part of the promised rate."""
+        shown_now = course.shown(max(self.counts_since_s, self.settled_s))
+        if not any(shown_now.values()):
+            return {}
         lines: dict[float, list[Shown | None]] = {}
-        for name, one in course.shown(max(self.counts_since_s, self.settled_s)).items():
+        for name, one in shown_now.items():
             lines.setdefault(max(self.condition.q) if name == TAIL else min(self.condition.q), []).append(one)
         found = {q: strongest(shown) for q, shown in lines.items()}
         return {q: shown for q, shown in found.items() if shown is not None}
@@ -317,6 +322,8 @@ class Learner:
     @property
     def _restarted_s(self) -> float:
         """Since when anything is known of what is normal."""
+        if not self.moves:
+            return -math.inf
         return max((move.at_s for move in self.moves if move.shifts is None), default=-math.inf)
 
     def _suspected(self, pools: int) -> list[float]:

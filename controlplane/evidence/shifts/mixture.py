@@ -53,8 +53,7 @@ def slow_means(counts: Floats, q: Floats | float, low: int) -> Floats:
 
 
 def _logs(width: int, low: int) -> Floats:
-    found: Floats = (low + AXIS_MIN + np.arange(width) + 0.5) * math.log(BASE)
-    return found
+    return np.asarray((low + AXIS_MIN + np.arange(width) + 0.5) * math.log(BASE), dtype=np.float64)
 
 
 def _mean_beyond(counts: Floats, q: Floats | float, values: Floats) -> Floats:

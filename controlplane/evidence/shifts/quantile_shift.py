@@ -132,8 +132,8 @@ def quantile_shift(
         own, others, error = float(exact.own[i]), float(exact.others[i]), float(apart_error[i])
         if math.isfinite(own - others) and math.isfinite(error):
             apart = Estimate(*(math.exp(own - others + sign * at_once * error) for sign in (0.0, -1.0, 1.0)))
-            seconds = {"own_s": float(grown_s[0][i]), "others_s": float(grown_s[1][i])}
-            group = replace(group, own=math.exp(own), others=math.exp(others), apart=apart, **seconds)
+            group = replace(group, own=math.exp(own), others=math.exp(others), apart=apart)
+            group = replace(group, own_s=float(grown_s[0][i]), others_s=float(grown_s[1][i]))
         groups.append(group)
     grown = _grown(then, now, shares, exact.before, low, len(chosen))
     return QuantileShift(

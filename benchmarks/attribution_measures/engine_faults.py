@@ -1,0 +1,86 @@
+"""Faults of eight kinds that real engines can be given: what they are sent, how they are set, on what machine."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.attribution_measures.engine_nodes import NAMES, EngineWorld
+from benchmarks.attribution_measures.faults import Fault
+
+RATE = 2.0
+"""Requests a second over the pool."""
+LONG = 900
+LENGTHS = ((40, 0.5), (200, 0.46), (LONG, 0.04))
+TENANTS = (("web", 0.6), ("app", 0.3), ("batch", 0.1))
+BATCH_IS_LONG = {"batch": ((40, 0.3), (200, 0.4), (LONG, 0.3))}
+BUCKET = "<=2k"
+"""Of the long ones."""
+
+
+def world(**otherwise: Any) -> EngineWorld:
+    usual = {"rate": RATE, "lengths": LENGTHS, "tenants": TENANTS, "lengths_of": BATCH_IS_LONG}
+    return EngineWorld(**{**usual, **otherwise})
+
+
+def _load(chance: random.Random) -> Fault:
+    factor = chance.uniform(4.4, 5.2)
+    return Fault("load", f"x{factor:.2f}", world(rate=RATE * factor), ("queue",), "load")
+
+
+def _one_node(chance: random.Random) -> Fault:
+    node, factor = chance.choice(NAMES), chance.uniform(2.0, 3.0)
+    slow = {("node", node): (("prefill", "decode"), factor)}
+    stages = ("queue", "prefill", "decode")
+    return Fault("one_node", f"{node} x{factor:.2f}", world(slow=slow), stages, "one_node", ("node", node))
+
+
+def _prompt_mix(chance: random.Random) -> Fault:
+    share = chance.uniform(0.25, 0.45)
+    lengths = tuple((length, share if length == LONG else weight * (1 - share) / 0.96) for length, weight in LENGTHS)
+    place = ("prompt_bucket", BUCKET)
+    changed = world(lengths=lengths)
+    return Fault("prompt_mix", f"4 % to {share:.0%}", changed, ("prefill", "queue"), "prompt_mix", place)
+
+
+def _cache_miss(chance: random.Random) -> Fault:
+    share = chance.uniform(0.0, 0.1)
+    place = ("cache_class", "miss")
+    return Fault("cache_miss", f"60 % to {share:.0%}", world(hit_share=share), ("prefill",), "cache_miss", place)
+
+
+def _tenant(chance: random.Random) -> Fault:
+    times = chance.uniform(6.0, 10.0)
+    tenants = tuple((name, weight * (times if name == "batch" else 1.0)) for name, weight in TENANTS)
+    changed = world(tenants=tenants, rate=RATE * sum(weight for _, weight in tenants))
+    return Fault("tenant", f"x{times:.1f}", changed, ("prefill",), "tenant_mix", ("tenant", "batch"))
+
+
+def _config(chance: random.Random) -> Fault:
+    name, value = chance.choice((("max_num_batched_tokens", 16), ("prefill_chunk_size", 8), ("max_num_seqs", 1)))
+    changed = world(knobs={name: value}, revision=2)
+    stages = ("queue",) if name == "max_num_seqs" else ("prefill", "queue")
+    return Fault("config", f"{name} {value}", changed, stages, "config_change", None, (("revision", "2"),))
+
+
+def _preemption(chance: random.Random) -> Fault:
+    """Answers get so long that the cache does not hold those that run."""
+    outputs = round(chance.uniform(250, 400))
+    return Fault("preemption", f"{outputs} tokens", world(outputs=outputs), ("decode", "queue"), "preemption")
+
+
+def _drafts(chance: random.Random) -> Fault:
+    """Answers no longer repeat what came before."""
+    temperature = chance.uniform(0.9, 1.2)
+    return Fault("drafts", f"temperature {temperature:.2f}", world(temperature=temperature), ("decode",), "acceptance")
+
+
+KINDS: dict[str, Callable[[random.Random], Fault]] = {
+    "load": _load,
+    "one_node": _one_node,
+    "prompt_mix": _prompt_mix,
+    "cache_miss": _cache_miss,
+    "tenant": _tenant,
+    "config": _config,
+    "preemption": _preemption,
+    "drafts": _drafts,
+}
