@@ -17,7 +17,7 @@ _EMBEDDED = "embedded"
 
 
 def known_of(serving: Sequence[NodeView], sheet: Worksheet) -> Known:
-    """By the first node, in order of names, that tells its model's sizes; a mean request, and the busiest rate."""
+    """By the first node, in order of names, that tells its model's sizes; a mean request, the busiest minute's rate."""
     told = [node for node in sorted(serving, key=lambda one: one.node) if node.effective and node.effective.shape]
     notes: list[str] = []
     model, node_name, weights = None, "", None
@@ -38,6 +38,9 @@ def known_of(serving: Sequence[NodeView], sheet: Worksheet) -> Known:
         None if rate is None or not requests.mean else max(1.0, rate.mean / requests.mean)
         for rate in (sheet.prompt_tokens_per_s, sheet.output_tokens_per_s)
     )
+    rate = peak.requests_per_s if peak is not None else requests.mean or None
+    if peak is None and rate is not None:
+        notes.append("no whole minute was measured: the rate is the mean")
     return Known(
         model=model,
         model_of=node_name,
@@ -45,6 +48,6 @@ def known_of(serving: Sequence[NodeView], sheet: Worksheet) -> Known:
         prompt=prompt,
         output=output,
         cached=sheet.cached_share,
-        rate=None if peak is None else peak.requests_per_s,
+        rate=rate,
         notes=notes,
     )

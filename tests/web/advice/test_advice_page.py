@@ -16,6 +16,7 @@ from controlplane.advice.pool_figures import FEWEST_REQUESTS
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.planning.advice import Advice, AdviceState
+from controlplane.contract.planning.hardware_forecast import ACCELERATOR_NAMES
 from tests.controlplane.advice.advised_pool import BUSY, THEN, figures
 from tests.processes import wait_for
 from tests.web.conftest import checked, signed_in
@@ -123,6 +124,10 @@ def test_from_the_page_to_the_filled_in_form(operator: Page, stack: Any) -> None
     techniques = operator.locator("[data-technique]")
     expect(techniques).to_have_count(7)
     expect(operator.locator("#part-advice")).to_contain_text("What binds")
+    expect(operator.locator("[data-accelerator]")).to_have_count(len(ACCELERATOR_NAMES))
+    operator.get_by_role("link", name="h200", exact=True).click()
+    expect(operator.locator("[data-accelerator=b200]")).to_have_count(0)
+    expect(operator.locator("[data-accelerator=h200]").first).to_be_visible()
     operator.get_by_role("link", name="5 x").click()
     expect(operator.get_by_role("heading", name="At 5 times the busiest step")).to_be_visible()
     operator.locator("[data-technique=speculation]").get_by_role("link", name="Prove it by a study").click()
