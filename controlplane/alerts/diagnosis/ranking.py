@@ -22,6 +22,8 @@ Cause = dict[str, Any]
 CONTRADICTED = 0.25
 """A configuration that explains less is not the cause, or not alone."""
 TRAFFIC = (TENANT.label, PROMPT_BUCKET.label)
+MOST_OF_LOAD = 0.8
+"""Of the requests that came more: who sends so many of them is why they came."""
 BATCH_FULL = 0.5
 """So much more requests running at once explain all that steps got slower by."""
 
@@ -34,7 +36,8 @@ def ranked(
 ) -> list[Cause]:
     """Each with `score`, and with `share_explained` where that is known; the highest score first."""
     told = [_told(cause, attribution, plausibility, running_growth) for cause in found]
-    return sorted(told, key=lambda cause: -float(cause["score"]))
+    told = [_who_loads(cause, told) for cause in told]
+    return sorted(told, key=lambda cause: (-float(cause["score"]), cause["cause"] == CauseKind.LOAD))
 
 
 def share_explained(cause: Cause, attribution: Attribution | None, running_growth: float = 1.0) -> float | None:
@@ -81,6 +84,19 @@ def _told(
     else:
         score = plausible * share
     return {**cause, "score": round(min(score, 1.0), 4), "share_explained": round(share, 3)}
+
+
+def _who_loads(cause: Cause, among: Sequence[Cause]) -> Cause:
+    """A tenant that sends most of what came more is why the load rose: it explains as much, and goes before it."""
+    load = next((one for one in among if one["cause"] == CauseKind.LOAD and "rate_before" in one), None)
+    if cause["cause"] != CauseKind.TENANT_MIX or load is None:
+        return cause
+    before, during = float(load["rate_before"]), float(load["rate_during"])
+    more = float(cause["during_share"]) * during - float(cause["before_share"]) * before
+    if more < MOST_OF_LOAD * (during - before):
+        return cause
+    explained = {"share_explained": load["share_explained"]} if "share_explained" in load else {}
+    return max(cause, {**cause, **explained, "score": load["score"]}, key=lambda one: float(one["score"]))
 
 
 def _of_revision(attribution: Attribution) -> float | None:

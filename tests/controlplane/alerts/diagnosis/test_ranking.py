@@ -90,6 +90,21 @@ def test_load_explains_of_slower_steps_what_longer_prompts_and_who_sends_them_do
     assert share_explained(LOAD, by_chance, 2.0) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("during_share", "first"), [(0.55, "tenant_mix"), (0.4, "load")])
+def test_a_tenant_that_sends_most_of_what_came_more_goes_before_the_load(during_share: float, first: str) -> None:
+    """From 10 to 20 requests a second, of which the tenant's were 1."""
+    told = moved(place("tenant", "batch", HowMoved.MIX, 0.1), queue=0.9, prefill=0.1)
+    load = {**LOAD, "rate_before": 10.0, "rate_during": 20.0}
+    tenant = {
+        "cause": "tenant_mix",
+        "score": 0.82,
+        "message": "batch",
+        "before_share": 0.1,
+        "during_share": during_share,
+    }
+    assert order([load, tenant], told)[0] == first
+
+
 def test_a_configuration_goes_first_although_it_explains_a_part_only() -> None:
     told = moved(place("revision", "2", HowMoved.MIX, 0.5), queue=1.0)
     assert order([LOAD, CONFIG], told) == ["config_change", "load"]
