@@ -22,8 +22,8 @@ from controlplane.contract.on_call.attribution import Attribution
 from controlplane.contract.share_text import share_text
 
 LOAD_GROWTH = 1.25
-LOAD_SIGMAS = 3.0
-"""Arrivals come by chance: over a short time a few more are no growth of the load."""
+CHANCE_SIGMAS = 3.0
+"""Requests come by chance: over a short time a few more, or a few more of a kind, are no change of the traffic."""
 MIX_CHANGE = 0.15
 HIT_DROP = 0.15
 ACCEPTANCE_DROP = 0.15
@@ -122,7 +122,7 @@ def _load(context: Context) -> list[Cause]:
     if not before or served is None:
         return []
     arrived = served + _backlog_growth(context)
-    excess, chance = (arrived - before) * context.during_s, LOAD_SIGMAS * math.sqrt(arrived * context.during_s)
+    excess, chance = (arrived - before) * context.during_s, CHANCE_SIGMAS * math.sqrt(arrived * context.during_s)
     if arrived < LOAD_GROWTH * before or excess < chance:
         return []
     waiting = f"; {context.waiting.during:.0f} requests wait on a node" if context.waiting.during else ""
@@ -151,6 +151,13 @@ def _backlog_growth(context: Context) -> float:
     return max(0.0, during - before) / context.during_s
 
 
+def _is_chance(context: Context, before: float, during: float) -> bool:
+    """Whether a share of the requests may have changed by chance; what comes before is supposed to be well known."""
+    requests = (context.rate.during or 0.0) * context.during_s
+    middle = (before + during) / 2.0
+    return requests > 0.0 and abs(during - before) < CHANCE_SIGMAS * math.sqrt(middle * (1.0 - middle) / requests)
+
+
 def _prompt_mix(context: Context) -> list[Cause]:
     before, during = context.prompt_before, context.prompt_during
     if not before or not during:
@@ -160,9 +167,9 @@ def _prompt_mix(context: Context) -> list[Cause]:
     longer = sum(place.get(name, 0) * share for name, share in during.items()) - sum(
         place.get(name, 0) * share for name, share in before.items()
     )
-    if distance < MIX_CHANGE or longer <= 0.0:
-        return []
     top = max(during, key=lambda name: during[name] - before.get(name, 0.0))
+    if distance < MIX_CHANGE or longer <= 0.0 or _is_chance(context, before.get(top, 0.0), during[top]):
+        return []
     return [
         {
             "cause": CauseKind.PROMPT_MIX.value,
@@ -181,6 +188,8 @@ def _cache_miss(context: Context) -> list[Cause]:
     hit = CacheClass.HIT.value
     before, during = context.cache_before.get(hit, 0.0), context.cache_during.get(hit, 0.0)
     if not context.cache_before or not context.cache_during or before - during < HIT_DROP:
+        return []
+    if _is_chance(context, before, during):
         return []
     return [
         {

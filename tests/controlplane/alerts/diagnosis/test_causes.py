@@ -87,6 +87,15 @@ class TestCache:
         assert found(cache_before={"hit": 1.0}) == [("unknown", 0.0)]
 
 
+@pytest.mark.parametrize(("requests", "is_told"), [(54.0, False), (57.0, True)])
+def test_a_few_more_of_a_kind_within_a_short_time_are_chance(requests: float, is_told: bool) -> None:
+    """0.2 more; 3 * sqrt(0.5 * 0.5 / 56.25) = 0.2."""
+    around: dict[str, Any] = {"rate": Level(10.0, requests / 10.0), "during_s": 10.0}
+    mix = found(prompt_before={SHORT: 0.6, LONG: 0.4}, prompt_during={SHORT: 0.4, LONG: 0.6}, **around)
+    hits = found(cache_before={"hit": 0.6}, cache_during={"hit": 0.4}, **around)
+    assert [name for name, _ in (*mix, *hits)] == (["prompt_mix", "cache_miss"] if is_told else ["unknown"] * 2)
+
+
 class TestMemory:
     def test_preemptions_that_doubled(self) -> None:
         assert found(preemptions=Level(0.1, 0.2)) == [("unknown", 0.0)]
