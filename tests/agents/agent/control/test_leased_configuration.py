@@ -254,7 +254,7 @@ def test_whatever_happens_an_unjudged_configuration_ends_with_its_lease(steps: l
     async def script(node: Node) -> None:
         await node.offered(PROMOTED)
         leased, silent_s, killed, over = False, 0.0, False, False
-        for kind, seconds in steps:
+        for place, (kind, seconds) in enumerate(steps):
             if kind == "passes":
                 silent_s += seconds
                 await node.passes(seconds)
@@ -273,7 +273,7 @@ def test_whatever_happens_an_unjudged_configuration_ends_with_its_lease(steps: l
             else:
                 if kind == "engine_restart":
                     node.engine.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
-                    node.applier.engine_seen(f"engine {node.now.at_s}")
+                    node.applier.engine_seen(f"engine of step {place}")
                 await node.settle()
                 if kind == "kill":
                     killed = True
