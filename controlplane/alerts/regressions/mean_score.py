@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +30,26 @@ class MeanScore:
     def of(self, scored: Mapping[str, Scored]) -> tuple[float, float]:
         """Of one tick: mean and variance."""
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
-        mean, variance = self._mean(mine)
+        mean, variance = _mean(mine, by_tail=self.by_tail)
         if self.shifted is not None:
-            return mean - float(self._of_shift(*replace(self, by_tail=False)._mean(mine))), variance
+            return mean - float(self._of_shift(*_mean(mine))), variance
         if not self.apart:
             return mean, variance
-        others, others_variance = self._mean([one for name, one in scored.items() if name != self.bucket])
+        others, others_variance = _mean(
+            [one for name, one in scored.items() if name != self.bucket], by_tail=self.by_tail
+        )
         return mean - others, variance + others_variance
 
     def of_each(self, scored: Mapping[str, ScoredEach], ticks: int) -> tuple[Floats, Floats]:
         """Of many ticks, float64[ticks] each."""
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
-        means, variances = self._means(mine, ticks)
+        means, variances = _means(mine, ticks, by_tail=self.by_tail)
         if self.shifted is not None:
-            return means - self._of_shift(*replace(self, by_tail=False)._means(mine, ticks)), variances
+            return means - self._of_shift(*_means(mine, ticks)), variances
         if not self.apart:
             return means, variances
-        others, others_variances = self._means([one for name, one in scored.items() if name != self.bucket], ticks)
+        rest = [one for name, one in scored.items() if name != self.bucket]
+        others, others_variances = _means(rest, ticks, by_tail=self.by_tail)
         return means - others, variances + others_variances
 
     def _of_shift(self, place: Floats | float, variance: Floats | float) -> Floats:
@@ -54,20 +57,22 @@ class MeanScore:
         assert self.shifted is not None
         return np.asarray(np.interp(place / (1.0 + SHRUNK * variance), *self.shifted))
 
-    def _mean(self, among: Sequence[Scored]) -> tuple[float, float]:
-        count, total, variance = 0, 0.0, 0.0
-        for one in among:
-            count += one.count
-            total += one.tail if self.by_tail else one.location
-            variance += one.count if self.by_tail else one.variance
-        return (total / count, variance / count**2) if count else (math.nan, 1.0)
 
-    def _means(self, among: Sequence[ScoredEach], ticks: int) -> tuple[Floats, Floats]:
-        count, total, variance = np.zeros(ticks), np.zeros(ticks), np.zeros(ticks)
-        for one in among:
-            count += one.count
-            total += one.tail if self.by_tail else one.location
-            variance += one.count if self.by_tail else one.variance
-        some = count > 0.0
-        divisor = np.where(some, count, 1.0)
-        return np.where(some, total / divisor, math.nan), np.where(some, variance / divisor**2, 1.0)
+def _mean(among: Sequence[Scored], *, by_tail: bool = False) -> tuple[float, float]:
+    count, total, variance = 0, 0.0, 0.0
+    for one in among:
+        count += one.count
+        total += one.tail if by_tail else one.location
+        variance += one.count if by_tail else one.variance
+    return (total / count, variance / count**2) if count else (math.nan, 1.0)
+
+
+def _means(among: Sequence[ScoredEach], ticks: int, *, by_tail: bool = False) -> tuple[Floats, Floats]:
+    count, total, variance = np.zeros(ticks), np.zeros(ticks), np.zeros(ticks)
+    for one in among:
+        count += one.count
+        total += one.tail if by_tail else one.location
+        variance += one.count if by_tail else one.variance
+    some = count > 0.0
+    divisor = np.where(some, count, 1.0)
+    return np.where(some, total / divisor, math.nan), np.where(some, variance / divisor**2, 1.0)
