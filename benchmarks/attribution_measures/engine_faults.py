@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.attribution_measures.engine_nodes import NAMES, EngineWorld
-from benchmarks.attribution_measures.faults import Fault
+from benchmarks.attribution_measures.faults import Fault, sending_more, with_share
 
 RATE = 2.0
 """Requests a second over the pool."""
@@ -36,7 +36,7 @@ def _one_node(chance: random.Random) -> Fault:
 
 def _prompt_mix(chance: random.Random) -> Fault:
     share = chance.uniform(0.25, 0.45)
-    lengths = tuple((length, share if length == LONG else weight * (1 - share) / 0.96) for length, weight in LENGTHS)
+    lengths = with_share(LENGTHS, LONG, share)
     place = ("prompt_bucket", BUCKET)
     changed = world(lengths=lengths)
     return Fault("prompt_mix", f"4 % to {share:.0%}", changed, ("prefill", "queue"), "prompt_mix", place)
@@ -50,7 +50,7 @@ def _cache_miss(chance: random.Random) -> Fault:
 
 def _tenant(chance: random.Random) -> Fault:
     times = chance.uniform(6.0, 10.0)
-    tenants = tuple((name, weight * (times if name == "batch" else 1.0)) for name, weight in TENANTS)
+    tenants = sending_more(TENANTS, "batch", times)
     changed = world(tenants=tenants, rate=RATE * sum(weight for _, weight in tenants))
     return Fault("tenant", f"x{times:.1f}", changed, ("prefill",), "tenant_mix", ("tenant", "batch"))
 

@@ -1,7 +1,7 @@
 """Faults of fifteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.attribution_measures.simulated_pool import LENGTHS, NODES, RATE, TENANTS, USUAL_HOST, World
@@ -26,6 +26,22 @@ class Fault:
     cause: str
     place: tuple[str, str] | None = None
     also: tuple[tuple[str, str], ...] = ()
+
+
+Lengths = Sequence[tuple[int, float]]
+"""Tokens of a prompt, and the share of such ones."""
+Tenants = Sequence[tuple[str, float]]
+"""Each with its requests for each one that there are usually; their sum is 1 then."""
+
+
+def with_share(usual: Lengths, length: int, share: float) -> Lengths:
+    """One length has another share; the others share the rest as before."""
+    rest = 1.0 - dict(usual)[length]
+    return tuple((one, share if one == length else weight * (1 - share) / rest) for one, weight in usual)
+
+
+def sending_more(usual: Tenants, tenant: str, times: float) -> Tenants:
+    return tuple((name, weight * (times if name == tenant else 1.0)) for name, weight in usual)
 
 
 def _stage(name: str, low: float, high: float) -> Callable[[random.Random], Fault]:
@@ -57,7 +73,7 @@ def _long_prompts(chance: random.Random) -> Fault:
 
 def _prompt_mix(chance: random.Random) -> Fault:
     share = chance.uniform(0.2, 0.4)
-    lengths = tuple((length, share if length == 4000 else weight * (1 - share) / 0.96) for length, weight in LENGTHS)
+    lengths = with_share(LENGTHS, 4000, share)
     world = World(lengths=lengths)
     return Fault("prompt_mix", f"4 % to {share:.0%}", world, ("prefill",), "prompt_mix", ("prompt_bucket", "<=8k"))
 
@@ -118,7 +134,7 @@ def _preemption(chance: random.Random) -> Fault:
 def _tenant(chance: random.Random) -> Fault:
     """A tenant sends several times as much, of long prompts."""
     times = chance.uniform(6.0, 10.0)
-    tenants = tuple((name, weight * (times if name == "batch" else 1.0)) for name, weight in TENANTS)
+    tenants = sending_more(TENANTS, "batch", times)
     world = World(tenants=tenants, rate=RATE * sum(weight for _, weight in tenants))
     return Fault("tenant", f"x{times:.1f}", world, ("prefill",), "tenant_mix", ("tenant", "batch"))
 
