@@ -12,16 +12,9 @@ from controlplane.command.pools.hardware_command import read_shape
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.model_shape import shape_of
 from controlplane.hardware.learned_pace import nine_of_ten
+from tests.controlplane.contract.reports.llama_config import LLAMA_70B
 
 runner = CliRunner()
-LLAMA_70B = {
-    "num_hidden_layers": 80,
-    "hidden_size": 8192,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "intermediate_size": 28672,
-    "vocab_size": 128256,
-}
 LOAD = ("--prompt", "1024", "--output", "1024", "--concurrency", "64")
 
 

@@ -10,15 +10,8 @@ from pydantic import ValidationError
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.model_shape import ModelShape, shape_of
+from tests.controlplane.contract.reports.llama_config import LLAMA_70B
 
-LLAMA_70B = {
-    "num_hidden_layers": 80,
-    "hidden_size": 8192,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "intermediate_size": 28672,
-    "vocab_size": 128256,
-}
 BUNDLED = Path(__file__).resolve().parents[4] / "agents/models/tailwright-py-5m"
 
 
