@@ -1,9 +1,10 @@
 """The outbox as a queue a destination: what is due, leased to one sender at a time, and what came of it.
 
 Guarantees: of one alert (by its fingerprint) a destination hears in the order in which it was written, however long the
-first takes; letters that were tried least go first, of these the oldest, so that a new page never waits behind retries;
-a destination never gets more than its rate, whichever replica sends; of two senders that live exactly one gets a
-letter, and what one that was killed had leased is free at once.
+first takes; letters that were tried least go first, of these the oldest, so that a new page never waits behind retries
+(one whose first try ended with its sender's life has not been tried); a destination never gets more than its rate,
+whichever replica sends; of two senders that live exactly one gets a letter, and what one that was killed had leased is
+free at once.
 """
 
 from collections.abc import Collection, Sequence
@@ -105,7 +106,10 @@ class OutboxQueue:
             return []
         # The destination's row is locked: whoever has leased letters of it lived before this look at who does.
         living = self._living.numbers(session)
-        numbers = list(session.execute(_heads(row.id or 0, now, living).limit(most)).scalars())
+        heads = _heads(row.id or 0, now, living)
+        numbers = list(session.execute(heads.where(*_CUT_OFF).limit(most)).scalars())
+        rest = heads.where(col(DeliveryRow.id).not_in(numbers)).limit(most - len(numbers))
+        numbers += session.execute(rest).scalars()
         until = now + timedelta(seconds=LEASE_S)
         statement = (
             update(DeliveryRow)
@@ -207,6 +211,15 @@ _DELIVERED = (
         next_attempt_at=None,
     )
 )
+
+
+_CUT_OFF = (
+    col(DeliveryRow.attempts) == 1,
+    col(DeliveryRow.leased_until).is_not(None),
+    col(DeliveryRow.last_error).is_(None),
+)
+"""Whose sender died over the first try: they go before what gathered meanwhile. Once only, for it may be they that it
+dies of."""
 
 
 def _is_sent(done: Done) -> bool:

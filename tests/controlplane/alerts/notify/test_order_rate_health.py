@@ -8,6 +8,7 @@ from sqlmodel import select
 
 from controlplane.alerts import store
 from controlplane.alerts.notify.delivery import Deliverer
+from controlplane.alerts.notify.outbox_queue import OutboxQueue
 from controlplane.alerts.notify.pacing import JITTER, LONGEST_REST_S, OUTAGE, letter_pause_s, rest_s
 from controlplane.alerts.notify.token_bucket import Bucket, capacity, filled, next_at
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
@@ -88,6 +89,20 @@ def test_a_letter_that_the_receiver_chokes_on_holds_nobody_up(database: Database
     others = [world.write(str(number), f"{number}") for number in range(10)]
     world.tick(1)
     assert len(receiver.got) == 1 + len(others) + 1
+
+
+def test_what_a_dead_senders_first_try_cut_off_goes_before_what_gathered_meanwhile_once(database: Database) -> None:
+    world = World(database, "http://nobody.test/")
+
+    def taken_and_died_over(most: int) -> list[int]:
+        queue = OutboxQueue(database, None, lambda: 0.0, sole=True)
+        return [lease.letter.delivery_id for lease in queue.take(world.number, world.now, most)]
+
+    first, second, third = (world.write(name) for name in "abc")
+    assert taken_and_died_over(2) == [first, second]
+    fourth = world.write("d")
+    assert taken_and_died_over(3) == [first, second, third]
+    assert taken_and_died_over(9) == [third, fourth, first, second]
 
 
 def test_after_an_outage_all_that_waits_goes_at_once(database: Database, receiver: Any) -> None:
