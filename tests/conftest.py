@@ -24,7 +24,7 @@ from controlplane.client import Client
 from controlplane.db import database
 from tests import shared_authorities, shared_programs, shared_statements
 from tests.made_tables import upgrade_of_application
-from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
+from tests.postgresql import postgres_schema_url, postgres_server, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
 from tests.soak import shorten
 

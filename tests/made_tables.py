@@ -1,5 +1,5 @@
-"""The tables of a test's database, by what made them the first time in this process: a copy of that file on SQLite, the
-same statements on PostgreSQL.
+"""The tables of a test's database, by what made them the first time in this process: a copy of that file on SQLite; on
+PostgreSQL a schema that a test has left, or the same statements.
 
 What makes them (an upgrade, the metadata) compiles the same hundred statements anew for each database, and that took
 more time than what many a test is about. That an upgrade makes what the metadata say is tested by the real thing, in
@@ -19,6 +19,7 @@ from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
+from tests import kept_schemas
 
 CHANGES = ("ALTER", "COMMENT", "CREATE", "DO", "DROP", "INSERT", "UPDATE")
 """How statements begin that change something: questions, locks and pragmas are not repeated."""
@@ -53,8 +54,9 @@ def _make(database: Database, what: Hashable, make: Callable[[], None]) -> None:
             make()  # What is still missing is its own to find out.
         elif database.is_sqlite:
             copy(database, what, make)
-        else:
+        elif not kept_schemas.take(database.engine, what):
             repeat(database, what, make)
+            kept_schemas.note(database.engine, what)
 
 
 def wait_for_no_disk(connection: Any, _: Any) -> None:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
+from tests import kept_schemas
 from tests.processes import free_port
 
 MEMORY_BYTES = 4 * 2**30
-"""What must be free where files are memory: clusters of three workers take less than one."""
+"""What must be free where files are memory: clusters of four workers take less than one."""
 
 
 def _binaries() -> Path | None:
@@ -97,16 +98,20 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def postgres_server(postgres_url: str) -> Iterator[Engine]:
+    """Connections that make and drop schemas, the same for all tests: for a new one the server reads its catalogue."""
+    made = create_engine(postgres_url, pool_pre_ping=True)
+    yield made
+    made.dispose()
+
+
 @pytest.fixture
-def postgres_schema_url(postgres_url: str) -> Iterator[str]:
-    """SQLAlchemy URL of an empty schema of its own on the session's PostgreSQL server; dropped afterwards."""
+def postgres_schema_url(postgres_url: str, postgres_server: Engine) -> Iterator[str]:
+    """SQLAlchemy URL of an empty schema of its own on the session's PostgreSQL server; afterwards dropped, or kept for
+    the next test with the same tables."""
     schema = f"test_{secrets.token_hex(6)}"
-    server = create_engine(postgres_url)
-    try:
-        with server.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        yield f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
-        with server.begin() as connection:
-            connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
-    finally:
-        server.dispose()
+    with postgres_server.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {schema}"))
+    yield f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
+    kept_schemas.give_back(postgres_server, schema)
