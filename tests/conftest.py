@@ -48,12 +48,12 @@ if PROFILE == "same":
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three workers for two cores, as far as memory is there for them.
+    """`-n auto`: two workers a core, as far as memory is there for them.
 
     What starts services, browsers and databases waits for them: somebody else uses that time.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)) * 3 // 2, memory // WORKER_BYTES))
+    return max(1, min(len(os.sched_getaffinity(0)) * 2, memory // WORKER_BYTES))
 
 
 @pytest.hookimpl(wrapper=True)
