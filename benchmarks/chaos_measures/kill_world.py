@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -111,9 +112,10 @@ class World:
 
     def settle(self) -> None:
         """The rollout, the study and the alarm under way come to their ends; nothing new begins."""
-        self.changes.close()
-        self.studies.close()
-        self.alarms.close()
+        under_way = (self.changes.close, self.studies.close, self.alarms.close)
+        with ThreadPoolExecutor(len(under_way)) as pool:  # At once: else a next study begins while a rollout ends.
+            for ended in [pool.submit(close) for close in under_way]:
+                ended.result()
 
     def start_service(self) -> None:
         self.service.start(self._recording.environment() if self.kind == "sqlite" else None)
