@@ -1,7 +1,9 @@
 """Re-tune advice: told of what has drifted, with the form of the study to ask for; silent where traffic is alike."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -10,6 +12,7 @@ import pytest
 from controlplane.advice.mix_advice import mix_advice
 from controlplane.advice.pool_advice import advice_of
 from controlplane.contract.bodies.studies import KnobRange, Objective
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.planning.advice import MixPart, MixState
 from controlplane.contract.planning.traffic_mix import TrafficMix, mix_of
 from tests.controlplane.advice.advised_pool import LIMITS, THEN, TUNED, figures
@@ -17,12 +20,15 @@ from tuner.workload.generate import CONV, generate
 from tuner.workload.rescale import scale_rate
 from web.studies.wanted_study import wanted_study
 
-NOW = generate(CONV, seed=2, rate_per_s=5, requests=1500)
+
+@cache
+def now() -> Workload:
+    return generate(CONV, seed=2, rate_per_s=5, requests=1500)
 
 
 def mix(**changed: Any) -> TrafficMix:
-    made = NOW.model_copy(
-        update={"requests": [one.model_copy(update={k: f(one) for k, f in changed.items()}) for one in NOW.requests]}
+    made = now().model_copy(
+        update={"requests": [one.model_copy(update={k: f(one) for k, f in changed.items()}) for one in now().requests]}
     )
     return mix_of(made)
 
@@ -35,16 +41,18 @@ def test_the_same_traffic_of_another_hour_is_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "part", "says"),
+    ("made", "part", "says"),
     [
-        (mix(input_length=lambda one: 2 * one.input_length), MixPart.PROMPTS, "prompts are longer"),
-        (mix(output_length=lambda one: one.output_length // 3), MixPart.ANSWERS, "answers are shorter"),
-        (mix(hash_ids=lambda one: []), MixPart.PREFIXES, "less of the prompts is repeated"),
-        (mix_of(scale_rate(NOW, 4.0)), MixPart.ARRIVALS, "requests come more often"),
+        (lambda: mix(input_length=lambda one: 2 * one.input_length), MixPart.PROMPTS, "prompts are longer"),
+        (lambda: mix(output_length=lambda one: one.output_length // 3), MixPart.ANSWERS, "answers are shorter"),
+        (lambda: mix(hash_ids=lambda one: []), MixPart.PREFIXES, "less of the prompts is repeated"),
+        (lambda: mix_of(scale_rate(now(), 4.0)), MixPart.ARRIVALS, "requests come more often"),
     ],
 )
-def test_what_has_drifted_is_told_first_with_the_study_to_ask_for(now: TrafficMix, part: MixPart, says: str) -> None:
-    found = mix_advice(THEN, now)
+def test_what_has_drifted_is_told_first_with_the_study_to_ask_for(
+    made: Callable[[], TrafficMix], part: MixPart, says: str
+) -> None:
+    found = mix_advice(THEN, made())
     assert found.state is MixState.DRIFTED and found.parts[0].part is part and found.parts[0].drifted
     assert says in found.says and found.says.endswith("Tune the pool again.")
     address = urlsplit(found.study)
@@ -90,7 +98,7 @@ def _plain(choices: list[Any] | None) -> list[Any] | None:
 
 
 def test_of_too_few_requests_nothing_is_told() -> None:
-    few = mix_of(NOW.model_copy(update={"requests": NOW.requests[:250]}))
+    few = mix_of(now().model_copy(update={"requests": now().requests[:250]}))
     found = mix_advice(THEN, few)
     assert found.state is MixState.TOO_LITTLE and found.parts == [] and "150 now and 1400 then" in found.says
     assert mix_advice(THEN, None).state is MixState.TOO_LITTLE
