@@ -15,7 +15,7 @@ VARIABLE = "TAILWRIGHT_TEST_SOAK"
 AT_LENGTH = os.environ.get(VARIABLE) == "1"
 LEAST_EXAMPLES = 10
 """Properties that ask for no more keep them all."""
-OF_EXAMPLES = 3
+OF_EXAMPLES = 5
 """A run that is not at length tries one of so many of a property's examples."""
 T = TypeVar("T")
 

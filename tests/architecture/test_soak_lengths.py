@@ -29,8 +29,8 @@ def test_who_asks_is_marked_and_has_more_at_length(path: Path) -> None:
         assert 0 < few < full
 
 
-@pytest.mark.parametrize(("at_length", "wanted"), [(False, (20, 10, 5, 10)), (True, (60, 20, 5, 25))])
-def test_properties_have_a_third_of_their_examples_or_all(
+@pytest.mark.parametrize(("at_length", "wanted"), [(False, (12, 10, 5, 10)), (True, (60, 20, 5, 25))])
+def test_properties_have_a_fifth_of_their_examples_or_all(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, at_length: bool, wanted: tuple[int, ...]
 ) -> None:
     found: dict[str, int] = {}
