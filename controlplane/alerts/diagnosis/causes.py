@@ -12,9 +12,9 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
 from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
-from controlplane.alerts.diagnosis.place_causes import place_causes
+from controlplane.alerts.diagnosis.place_causes import place_causes, tenant_mix
 from controlplane.alerts.diagnosis.plausibility import PRIOR
-from controlplane.alerts.diagnosis.ranking import ranked
+from controlplane.alerts.diagnosis.ranking import MOST_OF_LOAD, ranked
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
@@ -60,7 +60,10 @@ class Context:
     cache_during: Mapping[str, float] = field(default_factory=dict)
     preemptions: Level = Level()
     kv_usage: Level = Level()
+    tenant_before: Mapping[str, float] = field(default_factory=dict)
+    tenant_during: Mapping[str, float] = field(default_factory=dict)
     acceptance: Level = Level()  # Draft tokens accepted, of those proposed.
+    acceptance_error: float = 0.0  # Standard error of how the two differ.
     running: Level = Level()
     waiting: Level = Level()
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
@@ -79,6 +82,7 @@ def causes(
     found = [
         *config,
         *load,
+        *_who_loads(context, load),
         *_prompt_mix(context),
         *_cache_miss(context),
         *_kv_pressure(context),
@@ -141,6 +145,20 @@ def _load(context: Context) -> list[Cause]:
             "waiting_during": context.waiting.during,
         }
     ]
+
+
+def _who_loads(context: Context, load: Sequence[Cause]) -> list[Cause]:
+    """Who sends most of what comes more than before is why more comes, whatever his own requests take."""
+    before, during = context.tenant_before, context.tenant_during
+    if not load or not during:
+        return []
+    then, now = float(load[0]["rate_before"]), float(load[0]["rate_during"])
+    more = {name: share * now - before.get(name, 0.0) * then for name, share in during.items()}
+    top = max(more, key=lambda name: more[name])
+    shares = before.get(top, 0.0), during[top]
+    if more[top] < MOST_OF_LOAD * (now - then) or shares[1] <= shares[0] or _is_chance(context, *shares):
+        return []
+    return [tenant_mix(top, *shares)]
 
 
 def _backlog_growth(context: Context) -> float:
@@ -224,7 +242,9 @@ def _kv_pressure(context: Context) -> list[Cause]:
 
 def _acceptance(context: Context) -> list[Cause]:
     before, during = context.acceptance.before, context.acceptance.during
-    if before is None or during is None or before - during < ACCEPTANCE_DROP:
+    if before is None or during is None:
+        return []
+    if before - during < max(ACCEPTANCE_DROP, CHANCE_SIGMAS * context.acceptance_error):
         return []
     return [
         {

@@ -1,10 +1,13 @@
 """Gathering what a diagnosis needs from telemetry, the fleet's revisions and the ledger. Reads only."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlmodel import Session, col, select
 
 from controlplane.alerts.diagnosis.arrival import Served
@@ -29,10 +32,12 @@ from controlplane.contract.metrics import (
     PROMPT_BUCKET,
     REVISION,
     RUNNING,
+    TENANT,
     TTFT,
     WAITING,
     WINDOW_S,
 )
+from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
@@ -72,9 +77,8 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         return then, now
 
     counted = E2E.short if _shares(telemetry, Question(E2E.short, during, (NODE.label,), where)) else TTFT.short
-    shares = {
-        label: both(_shares, counted, label) for label in (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
-    }
+    labels = (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label, TENANT.label)
+    shares = {label: both(_shares, counted, label) for label in labels}
     whole = Span(before.start, during.end)
     windows = _windows(telemetry, Question(counted, whole, (REVISION.label,), where, WINDOW_S))
     old, new = shares[REVISION.label]
@@ -86,6 +90,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     pool = where.get(POOL.label, "")
     old_means, new_means = both(_means, metric, NODE.label)
     growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
+    drafts = [_drafts(telemetry, where, span) for span in (before, during)]
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=during.seconds,
@@ -98,7 +103,10 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         cache_during=shares[CACHE_CLASS.label][1],
         preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
-        acceptance=Level(*(_acceptance(telemetry, where, span) for span in (before, during))),
+        tenant_before=shares[TENANT.label][0],
+        tenant_during=shares[TENANT.label][1],
+        acceptance=Level(*(one.share for one in drafts)),
+        acceptance_error=difference_error(*drafts),
         running=Level(*both(_mean, RUNNING.short)),
         waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
@@ -190,12 +198,43 @@ def _per_second(telemetry: TelemetryReader, question: Question) -> float | None:
     return sum(series.value for series in found) / max(question.span.seconds, WINDOW_S) if found else None
 
 
-def _acceptance(telemetry: TelemetryReader, where: Where, span: Span) -> float | None:
-    drafted, accepted = (
-        sum(series.value for series in telemetry.scalars(Question(metric.short, span, where=where)))
-        for metric in (DRAFT_TOKENS, ACCEPTED_TOKENS)
-    )
-    return accepted / drafted if drafted >= LEAST_DRAFTS else None
+@dataclass(frozen=True)
+class Drafts:
+    """Draft tokens by window: int64[windows] of those proposed, and of those accepted."""
+
+    proposed: NDArray[np.int64]
+    accepted: NDArray[np.int64]
+
+    @property
+    def share(self) -> float | None:
+        """None of too few."""
+        count = int(self.proposed.sum())
+        return int(self.accepted.sum()) / count if count >= LEAST_DRAFTS else None
+
+
+def difference_error(before: Drafts, during: Drafts) -> float:
+    """Standard error of the shares' difference, 0 where either is not known. Drafts of one request fare alike: the
+    windows before tell by how much more than single tokens they scatter."""
+    then, now = before.share, during.share
+    if then is None or now is None:
+        return 0.0
+    proposed = before.proposed.astype(np.float64)
+    variance = proposed * then * (1.0 - then)
+    phi = dispersion_of(before.accepted.astype(np.float64) - proposed * then, variance, 1) if variance.any() else 1.0
+    middle = (then + now) / 2.0
+    counts = sum(1.0 / float(side.proposed.sum()) for side in (before, during))
+    return math.sqrt(phi * middle * (1.0 - middle) * counts)
+
+
+def _drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Drafts:
+    counted: list[dict[datetime, float]] = [{}, {}]
+    for metric, steps in zip((DRAFT_TOKENS, ACCEPTED_TOKENS), counted, strict=True):
+        for series in telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S)):
+            for time, value in series.steps:
+                steps[time] = steps.get(time, 0.0) + value
+    times = sorted(counted[0])
+    proposed, accepted = (np.array([round(steps.get(time, 0.0)) for time in times], np.int64) for steps in counted)
+    return Drafts(proposed, accepted)
 
 
 def _means(telemetry: TelemetryReader, question: Question) -> dict[str, float]:

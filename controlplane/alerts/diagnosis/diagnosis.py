@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from controlplane.alerts.diagnosis.causes import Context, causes
+from controlplane.alerts.diagnosis.causes import Cause, Context, causes
 from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.alerts.diagnosis.ranking import MIXES
 from controlplane.alerts.diagnosis.shift_parts import ReadShift, attribution
 from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import Diagnosis, StageShift
@@ -36,7 +37,7 @@ from controlplane.contract.metrics import (
     TTFT,
     UNACCOUNTED,
 )
-from controlplane.contract.on_call.attribution import PlaceOfShift
+from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 
@@ -107,9 +108,7 @@ def diagnose(
     if top is not None and top.share_of_increase <= 0.0:
         top = None
     found = causes(context, shift.since, moved, plausibility)
-    if moved is not None and found[0]["cause"] == CauseKind.LOAD and _is_node(moved.place):
-        # Under more load than a pool can bear one node is full first by chance: that is no place.
-        moved = moved.model_copy(update={"place": None})
+    moved = placed(moved, found)
     stage = None if top is None else (DECODE.short if top.stage in STEP_PARTS else top.stage)
     share = None if top is None else Named(top.stage, top.share_of_increase)
     tail = None if moved is None or not moved.stages else moved.stages[0]
@@ -143,6 +142,17 @@ def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
         )
         for part, before, during, grown in rows
     ]
+
+
+def placed(moved: Attribution | None, found: Sequence[Cause]) -> Attribution | None:
+    """With the place that fits the first cause. Where more work comes than a pool can bear one node is full first by
+    chance: that is no place, but whose requests came, or which."""
+    first = str(found[0]["cause"])
+    if moved is None or not _is_node(moved.place) or first not in (CauseKind.LOAD, *MIXES):
+        return moved
+    label, value = MIXES.get(first), found[0].get("value")
+    of_mix = (place for place in moved.places if place.label == label and place.how is HowMoved.MIX)
+    return moved.model_copy(update={"place": next((one for one in of_mix if value in (None, one.value)), None)})
 
 
 def _is_node(place: PlaceOfShift | None) -> bool:

@@ -21,7 +21,15 @@ def place_causes(attribution: Attribution | None) -> list[dict[str, Any]]:
     return [cause for place in named if (cause := _cause(place)) is not None]
 
 
+def tenant_mix(tenant: str, before: float, during: float) -> dict[str, Any]:
+    """before, during: its share of the requests."""
+    told = {"label": TENANT.label, "value": tenant, "before_share": before, "during_share": during}
+    return _of(CauseKind.TENANT_MIX, f"tenant {tenant} sent more: it was {_went(before, during)}", told)
+
+
 def _cause(place: PlaceOfShift) -> dict[str, Any] | None:
+    if place.how is HowMoved.MIX and place.label == TENANT.label:
+        return tenant_mix(place.value, place.before, place.during)
     told = {"label": place.label, "value": place.value, "before_share": place.before, "during_share": place.during}
     if place.how is HowMoved.MIX:
         kind, message = _mix(place)
@@ -36,14 +44,16 @@ def _cause(place: PlaceOfShift) -> dict[str, Any] | None:
 
 
 def _mix(place: PlaceOfShift) -> tuple[CauseKind | None, str]:
-    went = f"{share_text(place.before, 1)} of requests, now {share_text(place.during, 1)}"
+    went = _went(place.before, place.during)
     if place.label == PROMPT_BUCKET.label:
         return CauseKind.PROMPT_MIX, f"the mix of prompts changed: those of {place.value} tokens were {went}"
-    if place.label == TENANT.label:
-        return CauseKind.TENANT_MIX, f"tenant {place.value} sent more: it was {went}"
     if place.label == CACHE_CLASS.label and place.value != CacheClass.HIT:
         return CauseKind.CACHE_MISS, f"prompts with a cache {place.value} were {went}"
     return None, ""
+
+
+def _went(before: float, during: float) -> str:
+    return f"{share_text(before, 1)} of requests, now {share_text(during, 1)}"
 
 
 def _of(kind: CauseKind, message: str, told: dict[str, Any]) -> dict[str, Any]:

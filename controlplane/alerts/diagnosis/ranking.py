@@ -95,8 +95,10 @@ def _who_loads(cause: Cause, among: Sequence[Cause]) -> Cause:
     more = float(cause["during_share"]) * during - float(cause["before_share"]) * before
     if more < MOST_OF_LOAD * (during - before):
         return cause
+    # What the load explains, the tenant does; where that is not known, neither is what the tenant does.
+    told = {name: value for name, value in cause.items() if name != "share_explained"}
     explained = {"share_explained": load["share_explained"]} if "share_explained" in load else {}
-    return max(cause, {**cause, **explained, "score": load["score"]}, key=lambda one: float(one["score"]))
+    return max(cause, {**told, **explained, "score": load["score"]}, key=lambda one: float(one["score"]))
 
 
 def _of_revision(attribution: Attribution) -> float | None:
@@ -131,17 +133,27 @@ def _within(attribution: Attribution, cause: Cause) -> float | None:
     for place in attribution.places:
         if (place.label, place.value, place.how) == (label, value, HowMoved.WITHIN):
             # Who sent other requests is why some of them take longer.
-            return place.share * alone(place) - _of_traffic(attribution, [name for name in TRAFFIC if name != label])
+            traffic = _of_traffic(attribution, [name for name in TRAFFIC if name != label])
+            share = place.share * alone(place)
+            if label == NODE.label and traffic > 0.0:
+                # More work is waited for at the node that is full first, by chance: that does not tell of the node.
+                share *= 1.0 - min(max(_stage_shares(attribution).get(QUEUE.short, 0.0), 0.0), 1.0)
+            return share - traffic
     return None
 
 
+def _stage_shares(attribution: Attribution) -> dict[str, float]:
+    return {stage.stage: stage.share for stage in attribution.stages}
+
+
 def _of_stages(kind: str, attribution: Attribution, running_growth: float) -> float | None:
-    shares = {stage.stage: stage.share for stage in attribution.stages}
+    shares = _stage_shares(attribution)
     queue, decode = shares.get(QUEUE.short, 0.0), shares.get(DECODE.short, 0.0)
     if kind == CauseKind.LOAD:
         beside = min(max((running_growth - 1.0) / BATCH_FULL, 0.0), 1.0)
         # Requests of another kind, or of somebody who sent more, take longer whoever runs beside them.
         return queue + max(1.0 - queue - _of_traffic(attribution), 0.0) * beside
     if kind in (CauseKind.PREEMPTION, CauseKind.KV_PRESSURE):
-        return queue + decode
+        # Memory that longer prompts fill is short because of them.
+        return queue + decode - _of_traffic(attribution)
     return decode if kind == CauseKind.ACCEPTANCE else None

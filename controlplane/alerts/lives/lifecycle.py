@@ -53,8 +53,9 @@ class News:
 @dataclass
 class Draft:
     """One alert's life during a tick. `alert_id` None: it is new. `story` is the finding that tells most of it; `told`
-    what receivers know after this tick, where that changes; `news` what they are to hear of an open alert. `stood`:
-    life and value of an open alert before this tick."""
+    what receivers know after this tick, where that changes; `news` what they are to hear of an open alert; `diagnosis`
+    that of an alert that fires, or, of an open one, what is known better by now. `stood`: life and value of an open
+    alert before this tick."""
 
     fingerprint: str
     labels: dict[str, str]
@@ -71,7 +72,9 @@ class Draft:
     @property
     def differs(self) -> bool:
         """Whether there is anything to write: of an alert that stays as it is there is not."""
-        if self.stood is None or self.events or self.told is not None or self.news is not None:
+        if self.stood is None or self.events or self.diagnosis is not None:
+            return True
+        if self.told is not None or self.news is not None:
             return True
         life, value = self.stood
         seen = None if self.latest is None else self.latest.value
@@ -152,6 +155,8 @@ class Scribe:
             session.add(row)
         if draft.news is not None and Event.RESOLVED not in draft.events:
             self._update(session, rule, row, draft.news, silences)
+        elif draft.diagnosis is not None and Event.FIRED not in draft.events:
+            self._correct(session, rule, row, draft.diagnosis)
         if Event.RESOLVED in draft.events:
             self._resolve(session, row, draft.latest)
 
@@ -261,6 +266,25 @@ class Scribe:
             destinations=told,
             silenced=row.silenced,
             remedies=row.remedies,
+        )
+
+    def _correct(self, session: Session, rule: AlertRule, row: AlertRow, found: Diagnosis) -> None:
+        """Write what is known better of an open alert, of which nobody needs to hear: what was told stands in the
+        ledger, by the alert's firing."""
+        row.diagnosis, row.summary = found.model_dump(mode="json"), found.summary
+        session.add(row)
+        session.flush()
+        ledger.append(
+            session,
+            now=self.now,
+            actor=ledger.SERVICE,
+            kind="alert.corrected",
+            subject=f"alert/{row.id}",
+            message=row.summary,
+            rule=rule.name,
+            labels=row.labels,
+            fingerprint=row.fingerprint,
+            diagnosis=row.diagnosis,
         )
 
     def _remedy(self, session: Session, rule: AlertRule, row: AlertRow) -> None:

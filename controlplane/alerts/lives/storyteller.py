@@ -1,7 +1,9 @@
 """What is told of an alert: the diagnosis when it fires, and the news while it is open.
 
 Guarantee: a failure here costs the diagnosis or delays an update, never the alert. A diagnosis asks telemetry a dozen
-questions, so an open alert is looked into again once a minute at most, and besides only when there is news to tell.
+questions, so an open alert is looked into again when it has lasted twice as long as at the last look, later once a
+minute at most, and besides only when there is news to tell. What such a look names otherwise than the one before is
+written on the alert while it is of the whole slowdown; people hear of it where it is news.
 """
 
 import logging
@@ -16,9 +18,10 @@ from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.about import about, in_words
 from controlplane.alerts.diagnosis.causes import causes
 from controlplane.alerts.diagnosis.confirmed_causes import confirmed_causes
-from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, stage_shifts
+from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, placed, stage_shifts
 from controlplane.alerts.diagnosis.felt import felt
 from controlplane.alerts.diagnosis.plausibility import learned
+from controlplane.alerts.diagnosis.shift_parts import attribution
 from controlplane.alerts.diagnosis.shift_readings import read_shift
 from controlplane.alerts.lives import updates
 from controlplane.alerts.lives.lifecycle import Draft, News
@@ -27,8 +30,9 @@ from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.bodies.alerts import AlertState, Diagnosis
-from controlplane.contract.metrics import E2E, NODE, PROMPT_BUCKET, TTFT
+from controlplane.contract.metrics import E2E, NODE, PROMPT_BUCKET, TTFT, WINDOW_S
 from controlplane.db.database import Database
+from controlplane.evidence.shifts.change_point import LEAST_TICKS
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
 
@@ -38,6 +42,10 @@ AGAIN_S = 120.0
 """A diagnosis of an open alert is of so much of it: what it is like now, not on the average of hours."""
 PARTS = (PROMPT_BUCKET.label, NODE.label)
 """What a story may be about alone, as its evidence says."""
+ONSET = "onset"
+"""Where an alert's evidence keeps since when it was slow, in ISO format."""
+Q_OF_STAGE = 0.95
+"""Of the time to first token, where an alert is of a stage of it and has no quantile of its own."""
 PENDING = "seen"
 """Where a job's state keeps what its open alerts have not been told of yet, by fingerprint."""
 
@@ -63,23 +71,25 @@ class Storyteller:
             log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
             return
         self._looked_at[draft.fingerprint] = now
-        draft.story = replace(story, evidence={**story.evidence, "about": of})
+        draft.story = replace(story, evidence={**story.evidence, **of})
         draft.diagnosis = found
         draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
 
     def _without_metric(self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime) -> Diagnosis:
-        """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
+        """The likeliest causes where the kind has any; the rest says all there is to it by itself. A stage of the time
+        to first token is felt in that: whose requests it is, and who sent more of them, is read off it."""
         stage = story.stage or None
         alone = Diagnosis(stage=stage, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
             return alone
         before = Span(story.since - timedelta(seconds=context.BEFORE_S), story.since)
-        during, stages = Span(story.since, story.at), []
+        during, stages, read = Span(story.since, story.at), [], None
         try:
             around = context.surroundings(self._telemetry, where, E2E.short, before, during)
             if stage is not None:
                 parts = STAGES[TTFT.short]
                 stages = stage_shifts(context.measured(self._telemetry, where, TTFT.short, before, during), parts)
+                read = read_shift(self._telemetry, where, TTFT.short, Q_OF_STAGE, before, during)
             with self._database.read_session() as session:
                 around = context.with_records(session, around, story.since, now)
                 of = about(session, around)
@@ -88,9 +98,10 @@ class Storyteller:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
         draft.story = replace(story, evidence={**story.evidence, "about": of})
-        found = causes(around, story.since, plausibility=plausibility)
+        moved = None if read is None else attribution(read, around.ledger)
+        found = causes(around, story.since, moved, plausibility)
         summary = f"{story.summary}; {found[0]['message']}."
-        return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found)
+        return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found, attribution=placed(moved, found))
 
     def follow_up(
         self, job: Job[Any], draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime
@@ -108,9 +119,8 @@ class Storyteller:
             value_s = updates.grown_to(told.value_s, look.recent, story.q)
             seen = seen.and_then(Seen(value_s, look.reach - told.reach))
         may_tell = told is None or (now - told.at).total_seconds() >= updates.UPDATE_EVERY_S
-        looked = self._looked_at.get(draft.fingerprint)
-        is_due = looked is None or (now - looked).total_seconds() >= updates.UPDATE_EVERY_S
-        if may_tell and (is_due or (told is not None and updates.kinds(told, seen))):
+        is_due = _is_due(self._looked_at.get(draft.fingerprint), story, told, now)
+        if is_due or (may_tell and told is not None and updates.kinds(told, seen)):
             self._looked_at[draft.fingerprint] = now
             try:
                 chance = updates.PERHAPS_CHANCE if told is None else updates.REACHED_CHANCE
@@ -122,14 +132,17 @@ class Storyteller:
                 if told is None:  # What was told when it fired is not known: from here on it is.
                     draft.told = Told(now, story.value, reach, _cause(found))
                     return
-                seen = seen.and_then(Seen(None, reach - told.reach, updates.another_cause(told.cause, found.causes)))
-                changed = updates.kinds(told, seen)
-                if changed:
-                    message = str(found.causes[0]["message"]) if found.causes else ""
-                    said = updates.words(told, seen, story.metric, story.q, message)
-                    draft.told = updates.told_again(told, seen, now)
-                    draft.news = News(tuple(changed), said, found, seen.value_s or story.value)
-                    return
+                if _is_of_all(story) and _names(found) != _names_on(row):
+                    draft.diagnosis = found
+                if may_tell:
+                    another = updates.another_cause(told.cause, found.causes)
+                    seen = seen.and_then(Seen(None, reach - told.reach, another))
+                    if changed := updates.kinds(told, seen):
+                        message = str(found.causes[0]["message"]) if found.causes else ""
+                        said = updates.words(told, seen, story.metric, story.q, message)
+                        draft.told = updates.told_again(told, seen, now)
+                        draft.news = News(tuple(changed), said, found, seen.value_s or story.value)
+                        return
         if seen != Seen():
             state.setdefault(PENDING, {})[draft.fingerprint] = seen.dump()
 
@@ -139,9 +152,24 @@ class Storyteller:
     def _look(
         self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
     ) -> tuple[Diagnosis, frozenset[str], dict[str, Any]]:
+        """With what the evidence is to keep of it. From an earlier onset where the metric itself tells of one: a limit
+        is missed some time after the change that makes it so, and what lies between them is no "before"."""
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
+        fires = Event.FIRED in draft.events
+        found, nodes, of = self._look_from(onset, job, story, where, now, chance, whole=fires)
+        changed = None if found.attribution is None else found.attribution.since
+        may_be_onset = (story.at - onset).total_seconds() >= LEAST_TICKS * WINDOW_S
+        if fires and may_be_onset and changed is not None and changed.high < onset:
+            onset = changed.at
+            found, nodes, of = self._look_from(onset, job, story, where, now, chance, whole=True)
+        return found, nodes, {"about": of, ONSET: onset.isoformat()}
+
+    def _look_from(
+        self, onset: datetime, job: Job[Any], story: Finding, where: Where, now: datetime, chance: float, *, whole: bool
+    ) -> tuple[Diagnosis, frozenset[str], dict[str, Any]]:
+        """whole: of all since the onset, however long ago that is."""
         before = Span(onset - timedelta(seconds=context.BEFORE_S), onset)
-        since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
+        since = onset if whole else max(onset, story.at - timedelta(seconds=AGAIN_S))
         during = Span(since, story.at)
         before_s = story.before_s
         if before_s is None:
@@ -182,7 +210,7 @@ def _story(row: AlertRow, recent: Sketch, draft: Draft) -> Finding:
     metric, q = row.labels.get("metric", ""), float(row.evidence.get("q", row.labels.get("q", 0.0)))
     return replace(
         latest,
-        since=row.started_at,
+        since=datetime.fromisoformat(row.evidence[ONSET]) if ONSET in row.evidence else row.started_at,
         metric=metric,
         q=q,
         value=recent.quantile(q) if recent.count else row.value,
@@ -191,6 +219,33 @@ def _story(row: AlertRow, recent: Sketch, draft: Draft) -> Finding:
         relative_error=recent.relative_error,
         evidence=row.evidence,
     )
+
+
+def _is_due(looked: datetime | None, story: Finding, told: Told | None, now: datetime) -> bool:
+    """Whether it has lasted twice as long as at the last look, or a minute has passed since that, or since it was told
+    of for the first time."""
+    if looked is None or story.since is None:
+        return True
+    every_s, since_look_s = updates.UPDATE_EVERY_S, (now - looked).total_seconds()
+    may_tell_at = None if told is None else told.at + timedelta(seconds=every_s)
+    if may_tell_at is not None and looked < may_tell_at <= now:
+        return True
+    return since_look_s >= min(max((looked - story.since).total_seconds(), WINDOW_S), every_s)
+
+
+def _is_of_all(story: Finding) -> bool:
+    """Whether a second diagnosis is of all since the onset, as the first was, only of more."""
+    return story.since is not None and (story.at - story.since).total_seconds() <= AGAIN_S
+
+
+def _names(found: Diagnosis) -> tuple[object, ...]:
+    """Stage, place and likeliest cause."""
+    place = None if found.attribution is None else found.attribution.place
+    return found.stage, None if place is None else (place.label, place.value), _cause(found)
+
+
+def _names_on(row: AlertRow) -> tuple[object, ...]:
+    return () if row.diagnosis is None else _names(Diagnosis.model_validate(row.diagnosis))
 
 
 def _reach(found: Diagnosis) -> frozenset[str]:

@@ -120,6 +120,37 @@ def test_another_node_is_told(database: Database, telemetry: Any, new_plant: Any
     assert updates and UpdateKind.SPREAD in updates[0].kinds and "node b" in updates[0].summary
 
 
+def test_what_a_young_slowdown_had_too_few_requests_for_is_corrected_without_a_word(
+    database: Database, telemetry: Any, new_plant: Any, evaluator: AlertEvaluator
+) -> None:
+    one, other = new_plant(telemetry, node="a"), new_plant(telemetry, node="b", seed=8)
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.8)]
+    add_rule(database, AbsoluteCondition(limits=limits, window_s=60, for_s=5, min_count=10), one.now)
+    run(evaluator, 300, one, other, rate=0.6)
+    for _ in range(20):
+        one.serve(5, rate=0.6, prefill=12.0)
+        other.serve(5, rate=0.6)
+        evaluator.tick(one.now)
+        if any(alert.state == "firing" for alert in alerts(database)):
+            break
+    (young,) = alerts(database)
+    assert young.diagnosis is not None and young.diagnosis.attribution is not None
+    assert young.diagnosis.attribution.place is None
+    for _ in range(9):
+        one.serve(5, rate=0.6, prefill=12.0)
+        other.serve(5, rate=0.6)
+        evaluator.tick(one.now)
+    (alert,) = alerts(database)
+    assert alert.diagnosis is not None and alert.diagnosis.attribution is not None
+    place = alert.diagnosis.attribution.place
+    assert place is not None and (place.label, place.value) == ("node", "a")
+    assert alert.summary == alert.diagnosis.summary and "node a alone" in alert.summary
+    assert alert.updates == [] and len(deliveries(database)) == 1
+    with database.session() as session:
+        found = [entry.kind for entry in entries(session, before_id=None, limit=9, kind="alert")]
+    assert found == ["alert.corrected", "alert.fired"]
+
+
 def test_another_cause_is_told_and_the_remedy_asked_again(database: Database, telemetry: Any, plant: Any) -> None:
     asked: list[str] = []
 

@@ -54,6 +54,41 @@ class TestLoad:
         assert load["message"].endswith("of which 20 were served; 7 requests wait on a node")
 
 
+class TestWhoLoads:
+    """From 10 to 20 requests a second within 100 s; what the tenant was and is of them."""
+
+    def of(self, before: float, during: float, seconds: float = 100.0) -> list[str]:
+        shares = ({"web": 1.0 - share, "batch": share} for share in (before, during))
+        then, now = shares
+        around = Context(rate=Level(10.0, 20.0), during_s=seconds, tenant_before=then, tenant_during=now)
+        return [cause["cause"] for cause in causes(around, ONSET)]
+
+    def test_who_sends_most_of_what_comes_more_goes_before_the_load(self) -> None:
+        # 1 a second of it before; 9.0 of 20 are 8 of the 10 that came more.
+        assert self.of(0.1, 0.455) == ["tenant_mix", "load"]
+        assert self.of(0.1, 0.445) == ["load"]
+
+    def test_a_tenant_that_grew_as_all_did_is_none(self) -> None:
+        assert self.of(0.9, 0.9) == ["load"]
+
+    def test_nor_one_that_chance_may_have_made_larger(self) -> None:
+        # Of 80 requests: 3 * sqrt(0.85 * 0.15 / 80) = 0.12.
+        assert self.of(0.8, 0.9, seconds=4.0) == ["load"]
+        assert self.of(0.8, 0.9) == ["tenant_mix", "load"]
+
+    def test_it_is_named_with_its_shares(self) -> None:
+        around = Context(
+            rate=Level(10.0, 20.0), during_s=100.0, tenant_before={"a": 1.0}, tenant_during={"a": 0.5, "b": 0.5}
+        )
+        first = causes(around, ONSET)[0]
+        assert (first["label"], first["value"], first["before_share"], first["during_share"]) == (
+            "tenant",
+            "b",
+            0.0,
+            0.5,
+        )
+
+
 class TestPromptMix:
     def of(self, long_before: float, long_during: float) -> list[tuple[str, float]]:
         return found(
@@ -132,3 +167,13 @@ def test_the_likeliest_comes_first(growth: float, order: list[str]) -> None:
 
 def test_a_kind_of_prompts_that_was_not_there_before_is_a_change_of_the_mix() -> None:
     assert found(prompt_before={SHORT: 1.0}, prompt_during={SHORT: 0.7, LONG: 0.3}) == [("prompt_mix", 0.6)]
+
+
+class TestAcceptance:
+    def test_drafts_that_are_accepted_less_from_15_per_cent_on(self) -> None:
+        assert found(acceptance=Level(0.6, 0.46)) == [("unknown", 0.0)]
+        assert found(acceptance=Level(0.6, 0.44)) == [("acceptance", 0.78)]
+
+    def test_as_few_requests_may_have_made_it_by_chance_they_say_nothing(self) -> None:
+        assert found(acceptance=Level(0.6, 0.3), acceptance_error=0.11) == [("unknown", 0.0)]
+        assert found(acceptance=Level(0.6, 0.3), acceptance_error=0.09) == [("acceptance", 0.78)]

@@ -17,7 +17,9 @@ from controlplane.alerts.diagnosis.causes import (
     causes,
 )
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
-from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose, stage_shifts
+from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose, placed, stage_shifts
+from controlplane.contract.bodies.explanation import Bounded
+from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 from controlplane.evidence.sketch import Sketch
 
 ONSET = datetime(2030, 1, 1, 14, 3, 10, tzinfo=UTC)
@@ -183,3 +185,30 @@ def test_a_part_that_took_no_time_at_all_grows_from_nothing(sketch: Any) -> None
     assert (grown.share_of_increase, grown.before_mean_s) == (1.0, 0.0)
     (gone,) = stage_shifts(Measured({"queue": sketch([0.4] * 20)}, {"queue": nothing}), ["queue"])
     assert gone.share_of_increase == 0.0
+
+
+@pytest.mark.parametrize(
+    ("cause", "place"),
+    [
+        ({"cause": "load"}, None),
+        ({"cause": "tenant_mix", "value": "batch"}, ("tenant", "batch")),
+        ({"cause": "prompt_mix"}, ("prompt_bucket", "<=2k")),
+        ({"cause": "one_node"}, ("node", "a")),
+    ],
+)
+def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_full_first(
+    cause: dict[str, Any], place: tuple[str, str] | None
+) -> None:
+    nothing = Bounded(value=0.0, low=0.0, high=0.0)
+
+    def part(label: str, value: str, how: HowMoved) -> PlaceOfShift:
+        return PlaceOfShift(
+            label=label, value=value, how=how, share=0.5, moved_s=nothing, before=0.1, during=0.5, named=True
+        )
+
+    node = part("node", "a", HowMoved.WITHIN)
+    mixes = [part("tenant", "batch", HowMoved.MIX), part("prompt_bucket", "<=2k", HowMoved.MIX)]
+    moved = Attribution(metric="ttft", q=0.95, before_s=1.0, during_s=2.0, places=[node, *mixes], place=node)
+    found = placed(moved, [cause])
+    assert found is not None
+    assert (None if found.place is None else (found.place.label, found.place.value)) == place

@@ -81,6 +81,29 @@ def test_more_running_at_once_explains_slower_steps() -> None:
     assert share_explained(LOAD, told, 2.0) == pytest.approx(1.0)
 
 
+def test_memory_that_longer_prompts_fill_is_short_because_of_them() -> None:
+    short = {"cause": "preemption", "score": 0.75, "message": "memory"}
+    longer = place("prompt_bucket", "<=8k", HowMoved.MIX, 0.6)
+    assert share_explained(short, moved(longer, queue=0.9, prefill=0.1)) == pytest.approx(0.3)
+    assert share_explained(short, moved(queue=0.9, prefill=0.1)) == pytest.approx(0.9)
+
+
+def test_at_which_node_more_work_is_waited_for_is_chance() -> None:
+    slow, longer = place("node", "a", HowMoved.WITHIN, 1.0), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
+    assert share_explained(NODE, moved(slow, longer, queue=0.9, prefill=0.1)) == 0.0
+    assert share_explained(NODE, moved(slow, longer, queue=0.0, prefill=1.0)) == pytest.approx(0.5)
+    assert share_explained(NODE, moved(slow, queue=0.9, prefill=0.1)) == pytest.approx(1.0)
+
+
+def test_a_tenant_that_loads_explains_what_the_load_does_and_no_more_is_known() -> None:
+    """Of gaps between tokens no stages are told, so neither is what the load explains of them."""
+    load = {**LOAD, "rate_before": 10.0, "rate_during": 20.0}
+    tenant = {"cause": "tenant_mix", "score": 0.82, "message": "batch", "before_share": 0.1, "during_share": 0.55}
+    told = moved(place("tenant", "batch", HowMoved.MIX, 0.02, named=False))
+    first = ranked([load, tenant], told, PRIOR)[0]
+    assert first["cause"] == "tenant_mix" and first["score"] == 0.6 and "share_explained" not in first
+
+
 def test_load_explains_of_slower_steps_what_longer_prompts_and_who_sends_them_do_not() -> None:
     tenant, prompts = place("tenant", "batch", HowMoved.MIX, 0.6), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
     told = moved(tenant, prompts, queue=0.1, prefill=0.9)
