@@ -4,22 +4,28 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.attribution_measures.engine_nodes import NAMES, EngineWorld
+from benchmarks.attribution_measures.engine_nodes import NAMES
+from benchmarks.attribution_measures.engine_requests import EngineWorld
 from benchmarks.attribution_measures.faults import Fault, sending_more, with_share
 
 RATE = 2.0
 """Requests a second over the pool."""
 LONG = 900
-LENGTHS = ((40, 0.5), (200, 0.46), (LONG, 0.04))
+LENGTHS = ((40, 0.3), (400, 0.66), (LONG, 0.04))
+HIT_SHARE = 0.95
+"""As where one long instruction stands before all: prompts that miss are what users wait for."""
+REPEATS, OUTPUTS = 0.9, 32
+"""As where answers say again what the prompt does: drafts are used."""
 TENANTS = (("web", 0.6), ("app", 0.3), ("batch", 0.1))
-BATCH_IS_LONG = {"batch": ((40, 0.3), (200, 0.4), (LONG, 0.3))}
+BATCH_IS_LONG = {"batch": ((40, 0.3), (400, 0.4), (LONG, 0.3))}
 BUCKET = "<=2k"
 """Of the long ones."""
 
 
 def world(**otherwise: Any) -> EngineWorld:
     usual = {"rate": RATE, "lengths": LENGTHS, "tenants": TENANTS, "lengths_of": BATCH_IS_LONG}
-    return EngineWorld(**{**usual, **otherwise})
+    answers = {"hit_share": HIT_SHARE, "repeats": REPEATS, "outputs": OUTPUTS}
+    return EngineWorld(**{**usual, **answers, **otherwise})
 
 
 def _load(chance: random.Random) -> Fault:
@@ -45,14 +51,17 @@ def _prompt_mix(chance: random.Random) -> Fault:
 def _cache_miss(chance: random.Random) -> Fault:
     share = chance.uniform(0.0, 0.1)
     place = ("cache_class", "miss")
-    return Fault("cache_miss", f"60 % to {share:.0%}", world(hit_share=share), ("prefill",), "cache_miss", place)
+    return Fault(
+        "cache_miss", f"{HIT_SHARE:.0%} to {share:.0%}", world(hit_share=share), ("prefill",), "cache_miss", place
+    )
 
 
 def _tenant(chance: random.Random) -> Fault:
     times = chance.uniform(6.0, 10.0)
     tenants = sending_more(TENANTS, "batch", times)
     changed = world(tenants=tenants, rate=RATE * sum(weight for _, weight in tenants))
-    return Fault("tenant", f"x{times:.1f}", changed, ("prefill",), "tenant_mix", ("tenant", "batch"))
+    stages = ("prefill", "queue")
+    return Fault("tenant", f"x{times:.1f}", changed, stages, "tenant_mix", ("tenant", "batch"))
 
 
 def _config(chance: random.Random) -> Fault:

@@ -9,7 +9,6 @@ import heapq
 import itertools
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from agents.engine.request.timing import RequestClock
 from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.scheduling.step_plan import StepPlan
-from benchmarks.attribution_measures.simulated_pool import Node, World, drawn_of
-from controlplane.contract.knobs import EngineConfig, parse_config
+from benchmarks.attribution_measures.engine_requests import EngineWorld, drawn_request
+from benchmarks.attribution_measures.simulated_pool import Node, World
+from controlplane.contract.knobs import parse_config
 from controlplane.contract.metrics import WINDOW_S
 
 NAMES = ("gpu-1", "gpu-2")
@@ -38,25 +38,6 @@ KNOBS: Mapping[str, object] = {
     "num_speculative_tokens": 3,
 }
 RECEIVE_S, TOKENIZE_S, SEND_S = 0.0005, 0.002, 0.001
-FIRST, TOKENS = 10, 2000
-"""Ids that are nothing special."""
-MOST_OUTPUTS = 700
-PREFIX = 0.8
-"""Of a prompt that hits, what it begins with like all others of its length."""
-
-
-@dataclass(frozen=True)
-class EngineWorld(World):
-    """outputs: tokens of an answer; temperature: 0 repeats itself, which drafts are good at; knobs: those of KNOBS that
-    are otherwise. A node in `slow` has a machine that is so much slower in all it does."""
-
-    outputs: int = 24
-    temperature: float = 0.0
-    knobs: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def config(self) -> EngineConfig:
-        return parse_config({**KNOBS, **self.knobs})
 
 
 class EngineNode(Node):
@@ -82,7 +63,7 @@ class EngineNode(Node):
     def window(self, start: float, world: World, arrivals: Iterable[float]) -> list[dict[str, Any]]:
         assert isinstance(world, EngineWorld)
         engine, end = self._engine, start + WINDOW_S
-        engine.scheduler.config, engine.revision = world.config, world.revision
+        engine.scheduler.config, engine.revision = parse_config({**KNOBS, **world.knobs}), world.revision
         for at in arrivals:
             self.count += 1
             ready = float(at) + RECEIVE_S + TOKENIZE_S
@@ -104,19 +85,9 @@ class EngineNode(Node):
         return found
 
     def _made(self, at: float, world: EngineWorld) -> Request:
-        chance = self.chance
-        tenant = drawn_of(world.tenants, chance)
-        length = drawn_of(world.lengths_of.get(tenant, world.lengths), chance)
-        prompt = max(int(length * chance.lognormal(0.0, 0.1)), 4)
-        same = int(PREFIX * length) if chance.random() < world.hit_share else 0
-        usual = np.random.default_rng(length).integers(FIRST, FIRST + TOKENS, min(same, prompt - 1))
-        tokens = [*usual.tolist(), *chance.integers(FIRST, FIRST + TOKENS, prompt - usual.size).tolist()]
-        params = SamplingParams(
-            min(2 + int(chance.geometric(1 / world.outputs)), MOST_OUTPUTS),
-            world.temperature,
-            seed=int(chance.integers(2**31)),
-        )
-        request = Request(f"{self.name}-{self.count}", tokens, params, tenant, arrived_at=at)
+        asked = drawn_request(world, self.chance)
+        params = SamplingParams(asked.outputs, asked.temperature, seed=asked.seed)
+        request = Request(f"{self.name}-{self.count}", asked.tokens, params, asked.tenant, arrived_at=at)
         clock = RequestClock(arrived=at, arrived_unix=at, received=at + RECEIVE_S, tokenize_started=at + RECEIVE_S)
         clock.tokenized = clock.submitted = at + RECEIVE_S + TOKENIZE_S
         self._clocks[request], self._marks[request] = clock, []

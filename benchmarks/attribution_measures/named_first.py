@@ -1,6 +1,7 @@
 """Are stage, place and cause of a fault named first? Injected faults of fifteen kinds, judged by the service's code.
 
-    python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--engines] [--json FILE]
+    python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
+                                                          [--engines [vllm]]
     python -m benchmarks.attribution_measures.named_first --show FILE...
 
 A simulated pool of four nodes serves; what its engines would tell goes through the agents' accumulator and reports into
@@ -9,7 +10,8 @@ quiet a fault is injected (`attribution_measures/faults.py`). When the first pag
 `GATHER_S` has joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault
 that pages not within `PATIENCE_S` counts as not named. The model is ours. With `--engines` the nodes are two real
 embedded engines, for the eight kinds that these can be given without their host's (`engine_faults.py`); the host's are
-in benchmarks/host_faults.py.
+in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; five kinds
+(`vllm_faults.py`). Real engines are asked `GATHER_REAL_S` after the page: they serve few requests a second.
 """
 
 import argparse
@@ -18,7 +20,8 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,6 +35,7 @@ from controlplane.incidents.ranked_causes import ranked_causes, told_attribution
 from controlplane.incidents.same_cause import leading, sign_of
 
 SETTLE_S, GATHER_S, PATIENCE_S = 60.0, 20.0, 300.0
+GATHER_REAL_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Pool:
     nodes: Nodes = SIMULATED_NODES
     past_s: float = 900.0
     pasts: int = 5
+    gather_s: float = GATHER_S
 
 
 SIMULATED = Pool({kind: usually(made) for kind, made in KINDS.items()}, usual(World()))
@@ -52,8 +57,32 @@ SIMULATED = Pool({kind: usually(made) for kind, made in KINDS.items()}, usual(Wo
 def of_engines() -> Pool:
     from benchmarks.attribution_measures import engine_faults, engine_nodes
 
-    nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5)
-    return Pool(engine_faults.KINDS, engine_faults.world(), nodes, past_s=600.0, pasts=1)
+    nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5, tpot_limit_s=0.05)
+    return Pool(engine_faults.KINDS, engine_faults.world(), nodes, past_s=400.0, pasts=1, gather_s=GATHER_REAL_S)
+
+
+@contextmanager
+def of_vllm() -> Iterator[Pool]:
+    from benchmarks.attribution_measures import vllm_faults, vllm_nodes
+
+    with tempfile.TemporaryDirectory(prefix="named-vllm-") as folder, vllm_nodes.VllmEngines(Path(folder)) as engines:
+        yield Pool(
+            vllm_faults.KINDS,
+            vllm_faults.world(),
+            Nodes(vllm_nodes.NAMES, engines.node, limit_s=3.0),
+            past_s=400.0,
+            pasts=1,
+            gather_s=GATHER_REAL_S,
+        )
+
+
+@contextmanager
+def pool_of(engines: str | None) -> Iterator[Pool]:
+    if engines == "vllm":
+        with of_vllm() as pool:
+            yield pool
+    else:
+        yield SIMULATED if engines is None else of_engines()
 
 
 @dataclass(frozen=True)
@@ -91,7 +120,7 @@ def injected(pool: Pool, past: Path, folder: Path, fault: Fault, seed: int) -> N
             pages = [one for one in service.alerts() if one.id not in false and one.severity is Severity.PAGE]
             if pages and fired_s is None:
                 fired_s = service.now_s
-            if fired_s is not None and service.now_s >= fired_s + GATHER_S:
+            if fired_s is not None and service.now_s >= fired_s + pool.gather_s:
                 break
         alerts = [one for one in service.alerts() if one.id not in false]
         if fired_s is None:
@@ -123,14 +152,15 @@ def asked(fault: Fault, seed: int, alerts: Sequence[Alert], after_s: float) -> N
     )
 
 
-def run(pool: Pool, kinds: Sequence[str], each: int, seed: int, limit_s: float) -> list[Named]:
-    """Kinds by turns, so that a run that is cut short has as many of each. limit_s: no fault begins later."""
+def run(pool: Pool, kinds: Sequence[str], each: int, seed: int, limit_s: float, pasts: Path | None) -> list[Named]:
+    """Kinds by turns, so that a run that is cut short has as many of each. limit_s: no fault begins later; pasts: where
+    quiet pasts are kept, and taken from where they are there."""
     folder, began = Path(tempfile.mkdtemp(prefix="attribution-")), time.monotonic()
     found: list[Named] = []
     try:
         for number in range(each):
-            past = folder / f"past-{number % pool.pasts}"
-            if number < pool.pasts:
+            past = (pasts or folder) / f"past-{number % pool.pasts}"
+            if number < pool.pasts and not past.exists():
                 made_past(pool, past, 1000 * seed + number)
             for kind in kinds:
                 if time.monotonic() - began > limit_s:
@@ -166,19 +196,22 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=20, help="faults of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", nargs="*", help="default: all")
-    parser.add_argument("--engines", action="store_true", help="the nodes are real embedded engines")
+    parser.add_argument(
+        "--engines", nargs="?", const="embedded", choices=("embedded", "vllm"), help="the nodes are real engines"
+    )
     parser.add_argument("--limit-s", type=float, default=1e9, help="no fault begins after so many seconds")
+    parser.add_argument("--pasts", type=Path, help="where quiet pasts are kept for runs to come, of whatever seed")
     parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
     parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
     wanted = parser.parse_args()
     if wanted.show is not None:
         show([Named(**one) for path in wanted.show for one in json.loads(path.read_text())])
         return
-    pool = of_engines() if wanted.engines else SIMULATED
-    kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds
-    if unknown := set(kinds) - set(pool.kinds):
-        parser.error(f"--kinds: {', '.join(sorted(unknown))}: not of {', '.join(pool.kinds)}")
-    found = run(pool, kinds, wanted.each, wanted.seed, wanted.limit_s)
+    with pool_of(wanted.engines) as pool:
+        kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds
+        if unknown := set(kinds) - set(pool.kinds):
+            parser.error(f"--kinds: {', '.join(sorted(unknown))}: not of {', '.join(pool.kinds)}")
+        found = run(pool, kinds, wanted.each, wanted.seed, wanted.limit_s, wanted.pasts)
     if wanted.json is not None:
         wanted.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
     show(found)

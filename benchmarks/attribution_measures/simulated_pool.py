@@ -7,7 +7,7 @@ Latencies are lognormal, and a node's pace drifts slowly (AR(1), time constant a
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,9 @@ class Node:
         self.pending: list[tuple[float, int, dict[str, Any]]] = []
         self.seq = self.count = 0
         self.noise = 0.0
+
+    def expect(self, start: float, world: World, arrivals: Sequence[float]) -> None:
+        """Told of a window before any node is asked for it: who serves in real time begins with it."""
 
     def window(self, start: float, world: World, arrivals: Iterable[float]) -> list[dict[str, Any]]:
         """The events of [start, start + WINDOW_S), in which these requests arrive."""

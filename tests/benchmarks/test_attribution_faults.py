@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.attribution_measures import engine_faults, engine_nodes
+from benchmarks.attribution_measures import engine_faults, engine_nodes, vllm_faults
+from benchmarks.attribution_measures.engine_requests import EngineWorld, drawn_request
 from benchmarks.attribution_measures.named_first import SIMULATED, injected, made_past, of, of_engines
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,21 @@ def test_there_are_fifteen_kinds_and_each_says_what_is_right() -> None:
     faults = [made(random.Random(1)) for made in SIMULATED.kinds.values()]
     assert len(faults) == 15 and all(fault.stages and fault.cause for fault in faults)
     assert len(of_engines().kinds) == 8 and of_engines().kinds.keys() <= SIMULATED.kinds.keys()
+    assert len(vllm_faults.KINDS) == 5 and vllm_faults.KINDS.keys() <= of_engines().kinds.keys()
+
+
+def test_real_engines_are_sent_prompts_that_hit_or_that_say_the_same_again() -> None:
+    """Of one length: those that hit begin alike for four fifths, the others with nothing that another has."""
+    chance = np.random.default_rng(4)
+
+    def sent(hit_share: float, repeats: float) -> list[list[int]]:
+        world = EngineWorld(lengths=((400, 1.0),), hit_share=hit_share, repeats=repeats)
+        return [drawn_request(world, chance).tokens for _ in range(20)]
+
+    assert len({tuple(tokens[:320]) for tokens in sent(1.0, 0.5)}) == 1
+    assert len({tuple(tokens[:32]) for tokens in sent(0.0, 1.0)}) == 20
+    for tokens in sent(0.0, 1.0):
+        assert tokens[-100:-12] == tokens[-88:]  # The phrase has twelve tokens.
 
 
 def test_a_real_engine_tells_what_its_requests_and_steps_took_on_its_own_clock() -> None:
