@@ -3,15 +3,18 @@
     python -m benchmarks.tuner_measures.race_bounds          # --paths 1000000 --seed 1 as in the table
 
 Paths of standard normal differences; at each look the bound of |t| is the value that lets through just what the
-spending plan grants to both sides, of the paths that no earlier look has ended. Student's t depends on no scale, so the
-bounds hold for any noise.
+spending plan grants to both sides, of the paths that no earlier look has ended. Student's t, fences included, depends
+on no scale, so the bounds hold for any noise.
 """
 
 import argparse
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tuner.study.paired_test import ALPHA, EARLY_SPENT, MOST_PAIRS
+from tuner.study.paired_test import ALPHA, EARLY_SPENT, FENCE, FENCED_FROM, FEWEST_PAIRS, MOST_PAIRS, TO_SD
+
+Array = NDArray[np.float64]
 
 
 def main() -> None:
@@ -20,18 +23,13 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     random = np.random.default_rng(chosen.seed)
-    total = np.zeros(chosen.paths)
-    squares = np.zeros(chosen.paths)
+    drawn = random.standard_normal((chosen.paths, MOST_PAIRS))
     left = np.ones(chosen.paths, dtype=bool)
     spent = 0.0
-    for pairs in range(1, MOST_PAIRS + 1):
-        value = random.standard_normal(chosen.paths)
-        total += value
-        squares += value**2
-        if pairs < 2:
-            continue
-        deviation = np.sqrt((squares - total**2 / pairs) / (pairs - 1))
-        size = np.where(left, np.abs(total) / (deviation * np.sqrt(pairs)), 0.0)
+    for pairs in range(FEWEST_PAIRS, MOST_PAIRS + 1):
+        values = _fenced(drawn[:, :pairs])
+        deviation = values.std(axis=1, ddof=1)
+        size = np.where(left, np.abs(values.mean(axis=1)) / (deviation / np.sqrt(pairs)), 0.0)
         last = _bound(size, 2 * ALPHA - spent)
         early = EARLY_SPENT.get(pairs)
         if early is None:
@@ -43,7 +41,17 @@ def main() -> None:
         left &= size < bound
 
 
-def _bound(size: "np.ndarray[tuple[int], np.dtype[np.float64]]", share: float) -> float:
+def _fenced(values: Array) -> Array:
+    """As `paired_test.fenced`, of many paths together."""
+    if values.shape[1] < FENCED_FROM:
+        return values
+    middle = np.median(values, axis=1, keepdims=True)
+    far = FENCE * TO_SD * np.median(np.abs(values - middle), axis=1, keepdims=True)
+    found: Array = np.clip(values, middle - far, middle + far)
+    return found
+
+
+def _bound(size: Array, share: float) -> float:
     """The size that this share of all paths exceeds."""
     count = round(share * len(size))
     return float(np.partition(size, -count)[-count])

@@ -16,6 +16,7 @@ from tuner.study.paired_test import (
     HOPELESS_FROM,
     MOST_PAIRS,
     counts_sd,
+    fenced,
     is_hopeless,
     log_ratios,
     look,
@@ -90,6 +91,32 @@ def test_a_single_look_is_students() -> None:
     assert (found.low, found.high) == (pytest.approx(1 - math.exp(high)), pytest.approx(1 - math.exp(low)))
 
 
+def _stalling(random: np.random.Generator, *shape: int) -> np.ndarray:
+    """Log ratios of pairs of runs of which one of twenty takes two to eight times as long, in either arm."""
+    arms = 0.06 * random.standard_normal((2, *shape))
+    arms += (random.random((2, *shape)) < 0.05) * random.uniform(math.log(2), math.log(8), (2, *shape))
+    return arms[1] - arms[0]
+
+
+def test_runs_far_off_make_equal_arms_no_better() -> None:
+    """Of 2000 about 30 are; the limit is what is promised of normal noise, and three standard deviations."""
+    ends = [_ends(values, 12)[0] for values in _stalling(np.random.default_rng(3), 2000, 12)]
+    assert 5 <= sum(ends) <= 2000 * ALPHA + 3 * math.sqrt(2000 * ALPHA)
+
+
+def test_runs_far_off_hide_no_gain() -> None:
+    """15 %: Student's t finds it in six of ten, fences in more than eight."""
+    drawn = math.log(0.85) + _stalling(np.random.default_rng(4), 600, 12)
+    assert np.mean([_ends(values, 12)[0] for values in drawn]) > 0.78
+
+
+def test_what_is_far_off_is_moved_to_its_fence_and_nothing_else() -> None:
+    near = [0.1, -0.2, 0.0, 0.2, -0.1]
+    assert fenced([*near, 3.0])[:5] == near and 0.2 < fenced([*near, 3.0])[5] < 1.5
+    assert fenced([0.0, 0.1, 3.0]) == [0.0, 0.1, 3.0], "of few nobody knows what is far"
+    assert fenced([*near, 0.3]) == [*near, 0.3]
+
+
 @pytest.mark.parametrize("share", [0.97, 0.8])
 def test_equal_counts_of_good_requests_are_called_better_as_seldom_as_promised(share: float) -> None:
     """Of twenty requests a run few figures come out, and three pairs are often equal: without the counts' own scatter
@@ -114,8 +141,9 @@ def test_one_pair_says_nothing() -> None:
 
 
 def test_who_is_behind_after_some_pairs_is_given_up() -> None:
-    assert is_hopeless([0.1, -0.2, 0.1, 0.1, 0.0])
-    assert not is_hopeless([0.1] * (HOPELESS_FROM - 1)) and not is_hopeless([0.1, -0.2, 0.1, 0.1, -0.2])
+    assert is_hopeless([0.1, -0.2, 0.1, 0.1, 0.0, 0.0])
+    assert not is_hopeless([-0.1, -0.2, -0.1, -0.15, -0.1, 2.0]), "one run that stalled"
+    assert not is_hopeless([0.1] * (HOPELESS_FROM - 1)) and not is_hopeless([0.1, -0.2, 0.1, 0.1, -0.2, 0.0])
 
 
 def test_a_mean_is_bounded_by_its_runs_scatter() -> None:
