@@ -27,10 +27,13 @@ def main() -> None:
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join({**PLAYERS, **front_rivals.PLAYERS}))
     options.add_argument("--seeds", type=int, default=30)
+    options.add_argument("--first-seed", type=int, default=0, help="of studies and pareto")
     options.add_argument("--trials", type=int, default=20)
     options.add_argument("--objectives", type=int, choices=(2, 3), default=2, help="of pareto, end-to-end time counted")
     chosen = options.parse_args()
-    print(f"python {platform.python_version()}, numpy {np.__version__}, optuna {optuna.__version__}, seeds from 0")
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    versions = f"python {platform.python_version()}, numpy {np.__version__}, optuna {optuna.__version__}"
+    print(f"{versions}, seeds from {chosen.first_seed}")
     if "search" in chosen.only:
         for name in chosen.surfaces.split(","):
             names = [name for name in PLAYERS if name in chosen.players.split(",")]
@@ -39,7 +42,7 @@ def main() -> None:
         names = [name for name in front_rivals.PLAYERS if name in chosen.players.split(",")]
         for name in chosen.surfaces.split(","):
             others = BESIDE[name][: chosen.objectives - 1]
-            front_rivals.measure(SURFACES[name], others, range(chosen.seeds), names, chosen.trials)
+            front_rivals.measure(SURFACES[name], others, seeds, names, chosen.trials)
     if "oracle" in chosen.only:
         print("\nevery configuration measured so many times, regret of the choice, median / 90th\n")
         print("| surface | runs | the fastest that held | gain times probability |\n|---|---|---|---|")
@@ -47,17 +50,17 @@ def main() -> None:
             for runs in (1, 2, 8):
                 noisy_oracle.measure(SURFACES[name], chosen.seeds, runs)
     if "power" in chosen.only:
-        finish_power.power(2000, 0.10, seed=1)
-        finish_power.power(2000, 0.05, seed=2)
+        for noise in finish_power.NOISES:
+            finish_power.power(2000, noise, seed=1)
     if "studies" in chosen.only:
         print("\nwhole studies of 12 trials, heats and pairs on fresh traffic\n")
         print(
             "| surface | called better | winner breaks a limit | regret, median / 90th | runs |\n|---|---|---|---|---|"
         )
         for name in chosen.surfaces.split(","):
-            finish_power.studies(name, SURFACES[name], chosen.seeds)
-        finish_power.studies("flat", lambda _: flat(), 2 * chosen.seeds)
-        finish_power.studies("flat, all else 15 % better", lambda _: flat(gain=0.15), chosen.seeds)
+            finish_power.studies(name, SURFACES[name], seeds)
+        finish_power.studies("flat", lambda _: flat(), range(chosen.first_seed, chosen.first_seed + 2 * chosen.seeds))
+        finish_power.studies("flat, all else 15 % better", lambda _: flat(gain=0.15), seeds)
 
 
 if __name__ == "__main__":

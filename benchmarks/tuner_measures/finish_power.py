@@ -9,30 +9,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
 
 from benchmarks.tuner_measures.known_surfaces import Surface
+from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, read
 from benchmarks.tuner_measures.search_rivals import make_search
 from controlplane.contract.bodies.studies import StudyVerdict
 from controlplane.contract.knobs import canonical_json
-from tuner.search.objective import Assessment
-from tuner.study.paired_test import ALPHA, is_hopeless, look
+from tuner.search.objective import Assessment, constraint_value
+from tuner.search.search import Outcome
+from tuner.search.surrogate import Array
+from tuner.study.heats import HEATS, standing, still_running
+from tuner.study.paired_test import ALPHA, fenced, is_hopeless, look
 from tuner.study.remeasure import (
     DEFAULT,
-    HEATS,
     INTERLEAVED,
     USUAL_PAIRS,
     WINNER,
     Race,
-    standing,
-    still_running,
     verdict,
 )
 
 Test = Callable[[Sequence[float]], tuple[bool, int]]
 """Of log ratios as they come: whether the candidate is called better, and after how many pairs that was settled."""
+Draw = Callable[[np.random.Generator, tuple[int, int]], Array]
+"""Log ratios of equal arms: repeats x pairs."""
 GAINS = (0.0, 0.05, 0.10, 0.15, 0.30, 0.50)
 
 
@@ -77,16 +81,44 @@ TESTS: dict[str, Test] = {
 }
 
 
-def power(repeats: int, noise: float, seed: int) -> None:
+def normal(noise: float) -> Draw:
+    """Log ratios of pairs of runs whose noise is normal."""
+    return lambda random, shape: noise * math.sqrt(2) * random.standard_normal(shape)
+
+
+def replayed(figure: str) -> Draw:
+    """Of pairs of runs that each had the noise of one that was measured on the real engine."""
+    runs = read(EMBEDDED).noise[:, (OBJECTIVE, *LIMITS).index(figure)]
+    return lambda random, shape: np.diff(random.choice(runs, (2, *shape)), axis=0)[0]
+
+
+def stalling(random: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Of runs with 6 % of noise of which one in twenty takes two to eight times as long."""
+    arms = 0.06 * random.standard_normal((2, *shape))
+    arms += (random.random((2, *shape)) < 0.05) * random.uniform(math.log(2), math.log(8), (2, *shape))
+    found: Array = arms[1] - arms[0]
+    return found
+
+
+NOISES: dict[str, Draw] = {
+    "normal, 10 % a run": normal(0.10),
+    "normal, 5 % a run": normal(0.05),
+    "as measured, e2e p50": replayed("e2e:0.5"),
+    "as measured, ttft p95": replayed("ttft:0.95"),
+    "6 % a run, one in twenty stalls": stalling,
+}
+
+
+def power(repeats: int, noise: str, seed: int) -> None:
     """Called better among `repeats`, by true gain; in brackets the mean number of pairs."""
-    print(f"\nnoise {noise:.0%} a run, {repeats} repeats, seed {seed}: called better (mean pairs)\n")
+    print(f"\nnoise {noise}, {repeats} repeats, seed {seed}: called better (mean pairs)\n")
     print(f"| | {' | '.join(f'{gain:.0%} better' for gain in GAINS)} |")
     print("|---" * (len(GAINS) + 1) + "|")
     for name, test in TESTS.items():
         random = np.random.default_rng(seed)
         cells = []
         for gain in GAINS:
-            drawn = math.log(1 - gain) + noise * math.sqrt(2) * random.standard_normal((repeats, 16))
+            drawn = math.log(1 - gain) + NOISES[noise](random, (repeats, 16))
             ends = [test(ratios) for ratios in drawn.tolist()]
             cells.append(f"{np.mean([better for better, _ in ends]):.1%} ({np.mean([pairs for _, pairs in ends]):.1f})")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
@@ -97,36 +129,53 @@ def study(surface: Surface, seed: int, trials: int, finalists: int = 3) -> tuple
     search, noise = make_search(surface, seed, trials), np.random.default_rng(seed)
     while (candidate := search.ask()) is not None:
         search.tell(candidate, surface.measure(candidate.knobs, noise))
-    runs = len(search.outcomes)
-    chosen = search.finalists(finalists)
-    if not chosen:
-        return StudyVerdict.NOT_BETTER, surface.default, runs
-    heats: list[list[Assessment]] = [[] for _ in chosen]
-    running = list(range(len(chosen)))
-    for _ in range(HEATS if len(chosen) > 1 else 0):
+    found, winner, runs = finish(surface, search.finalists(finalists), noise)
+    return found, winner, runs + len(search.outcomes)
+
+
+def finish(
+    surface: Surface, finalists: Sequence[Outcome], noise: np.random.Generator
+) -> tuple[StudyVerdict, dict[str, object], int]:
+    """The verdict, the winner (the default where it is not better), and the runs it took."""
+    heats: list[list[Assessment]] = [[] for _ in finalists]
+    running, runs = list(range(len(finalists))), 0
+    for _ in range(HEATS if len(finalists) > 1 else 0):
         for place in running:
-            heats[place].append(surface.measure(chosen[place].knobs, noise, fresh=True))
+            heats[place].append(surface.measure(finalists[place].knobs, noise, fresh=True))
             runs += 1
-        running = [running[place] for place in still_running([heats[place] for place in running])]
-    winner = chosen[running[0]] if len(chosen) > 1 else chosen[0]
-    assert len(chosen) == 1 or standing([heats[place] for place in running])[0] == 0
-    race = Race(USUAL_PAIRS, INTERLEAVED, surface.limits)
-    while not race.settled:
-        for arm, knobs in ((DEFAULT, surface.default), (WINNER, winner.knobs)):
-            measured = surface.measure(knobs, noise, fresh=True)
-            runs += 1
-            if measured.objective_s is None:
-                return StudyVerdict.NOT_BETTER, surface.default, runs
-            race.add(arm, measured)
-    excess = {name: float(np.mean([one[name] for one in race.excess])) for name in surface.limits}
-    decided = verdict(race.found, excess, race.unsure)
-    return decided, winner.knobs if decided is StudyVerdict.BETTER else surface.default, runs
+        running = [
+            running[place]
+            for place in still_running([finalists[one] for one in running], [heats[one] for one in running])
+        ]
+    for place in standing(finalists, heats) if len(finalists) > 1 else running:
+        race = Race(USUAL_PAIRS, INTERLEAVED, surface.limits)
+        while not race.settled:
+            for arm, knobs in ((DEFAULT, surface.default), (WINNER, finalists[place].knobs)):
+                measured = surface.measure(knobs, noise, fresh=True)
+                runs += 1
+                if measured.objective_s is None:
+                    return StudyVerdict.NOT_BETTER, surface.default, runs
+                race.add(arm, measured)
+        decided = verdict(race.found, _excess(race), race.unsure)
+        if decided is StudyVerdict.BETTER:
+            return decided, finalists[place].knobs, runs
+        if race.found.low <= 0:
+            break
+    return StudyVerdict.NOT_BETTER, surface.default, runs
 
 
-def studies(name: str, make: Callable[[int], Surface], seeds: int, trials: int = 12) -> None:
+def _excess(race: Race) -> dict[str, float]:
+    """Of each limit over all runs of the winner. A study pools their requests, of which a run far off has a few more
+    that are slow: what is told of a surface has no requests, and its typical run stands for them."""
+    return {
+        name: math.expm1(fmean(fenced([constraint_value(one[name]) for one in race.excess]))) for name in race.limits
+    }
+
+
+def studies(name: str, make: Callable[[int], Surface], seeds: Sequence[int], trials: int = 12) -> None:
     """Verdicts and regret of whole studies."""
     results = []
-    for seed in range(seeds):
+    for seed in seeds:
         surface = make(seed)
         decided, winner, runs = study(surface, seed, trials)
         truth = surface.fresh[canonical_json(winner)]
@@ -135,7 +184,7 @@ def studies(name: str, make: Callable[[int], Surface], seeds: int, trials: int =
     better, broken_, regrets, runs_ = zip(*results, strict=True)
     low, high = np.quantile(regrets, (0.5, 0.9))
     print(
-        f"| {name} | {sum(better)} of {seeds} | {sum(broken_)} | {100 * low:.0f} / {100 * high:.0f} % | "
+        f"| {name} | {sum(better)} of {len(seeds)} | {sum(broken_)} | {100 * low:.0f} / {100 * high:.0f} % | "
         f"{np.mean(runs_):.0f} |",
         flush=True,
     )

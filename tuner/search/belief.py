@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
@@ -23,7 +24,6 @@ from tuner.search.surrogate import Array, Posterior, Surrogate
 TOLD_NOISE = 0.08
 """What one run's figures vary by, before there are repeats: sd of the logarithm, as seen on the embedded engine."""
 CRASH_NOISE = 0.3
-DRAWS = 4000
 LIKELY = 0.5
 """What keeps the limits with at least this probability can be fallen back on."""
 BREAKS = 0.2
@@ -85,6 +85,17 @@ class Belief:
         return found
 
     @property
+    def offered(self) -> NDArray[np.bool_]:
+        """Those that likely keep the limits, and that none likely beats: keeps them, too, and is no worse in anything.
+        By what is expected alone one that may break a limit, or seems a little better, would take away a sure one."""
+        likely = self.log_feasible[:, None]
+        for one in (self.objective, *self.also):
+            apart = np.hypot(one.sd[:, None], one.sd[None])
+            likely = likely + stats.norm.logcdf((one.mean[None] - one.mean[:, None]) / apart)
+        found: NDArray[np.bool_] = (self.feasible >= LIKELY) & ~(likely > np.log(LIKELY)).any(axis=0)
+        return found
+
+    @property
     def corner(self) -> Array:
         """From where a front is measured: somewhat worse in each objective than the worst on it; without one as bad as
         the worst of all, and no better than what runs now."""
@@ -102,16 +113,6 @@ class Belief:
     def covered(self, corner: Array) -> float:
         """What all of them cover together."""
         return hypervolume(self.points(corner), corner)
-
-    def best_probability(self, *, seed: int = 0) -> Array:
-        """The probability of each to be the best of those that are feasible, taken as independent of each other."""
-        random = np.random.default_rng(seed)
-        shape = (DRAWS, len(self.feasible))
-        values = self.objective.mean + self.objective.sd * random.standard_normal(shape)
-        values[random.random(shape) > self.feasible] = np.inf
-        best, any_is = values.argmin(axis=1), np.isfinite(values).any(axis=1)
-        found: Array = np.bincount(best[any_is], minlength=shape[1]) / DRAWS
-        return found
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -41,6 +41,8 @@ of what the front covers) does not pay, once something that was measured keeps t
 lucky run lets in is no end."""
 LEAST_TRIALS = 6
 """So many are measured before that is asked: fewer do not tell how large a gain may be."""
+LEAST_CHANCE = 0.01
+"""What is better than the default and keeps the limits with less than this probability is no finalist."""
 _LEAST = 1e-12
 SIDE = 1.96
 """Standard deviations from the middle to an end of a 95 % interval."""
@@ -60,12 +62,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A measured configuration. `chance`: of being the best of the feasible, where that was asked for."""
+    """A measured configuration. Of finalists what is believed: `gain` on the default (log ratio), and `feasible`, the
+    probability that it keeps the limits."""
 
     number: int
     knobs: dict[str, Any]
     assessment: Assessment
-    chance: float = 0.0
+    gain: float = 0.0
+    feasible: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -181,29 +185,30 @@ class Search:
         return measured[int(belief.log_worth.argmax())]
 
     def finalists(self, most: int) -> list[Outcome]:
-        """Up to `most` measured configurations besides the default, the likeliest to be the best feasible first."""
+        """Up to `most` measured configurations besides the default that may be better than it, what is worth most
+        first."""
         measured, belief = self._choice()
         if belief is None:
             return []
-        chances = belief.best_probability()
-        ranked = sorted(zip(chances, measured, strict=True), key=lambda one: -one[0])
+        gains, feasible = -belief.objective.mean, belief.feasible
+        chances = np.exp(belief.objective.log_below()) * feasible
         found = [
-            Outcome(own.number, own.knobs, own.assessment, round(float(chance), 4))
-            for chance, own in ranked
-            if own.knobs != self.default and chance > 0
+            replace(measured[place], gain=float(gains[place]), feasible=float(feasible[place]))
+            for place in np.argsort(-belief.log_worth, kind="stable").tolist()
+            if measured[place].knobs != self.default and chances[place] >= LEAST_CHANCE
         ]
         return found[:most]
 
     def front(self) -> list[FrontPoint]:
-        """Of the measured configurations those that likely keep the limits and that no such one beats in all objectives
-        together, the first objective's best first."""
+        """Of the measured configurations those that likely keep the limits and that no such one likely beats in all
+        objectives together, the first objective's best first."""
         measured, belief = self._measured()
         defaults = [self._default.objective_s, *self._also_default().values()]
         if belief is None or None in defaults:
             return []
         runs = Counter(canonical_json(outcome.knobs) for outcome in self.outcomes)
         found = []
-        for place in np.flatnonzero(belief.front):
+        for place in np.flatnonzero(belief.offered):
             values = [
                 _interval(own or 0.0, float(one.mean[place]), float(one.sd[place]))
                 for own, one in zip(defaults, (belief.objective, *belief.also), strict=True)

@@ -1,4 +1,5 @@
-"""The finish of a study, carried out: heats among the finalists, then pairs of one of them and the default.
+"""The finish of a study, carried out: heats among the finalists, then pairs of one of them and the default; and of the
+next, where that one was faster but for a limit, while there is time for as many pairs.
 
 Guarantee: all of it is on the slice that the search never saw; what decides, and when it is settled, is `remeasure`.
 Gone on with by another worker it takes every run from before, and keeps the design and the last look that were fixed.
@@ -10,15 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.bodies.studies import RunOrder, StudyCreate, Trial
+from controlplane.contract.bodies.studies import RunOrder, StudyCreate, StudyVerdict, Trial
 from tuner.replay.replay import key
 from tuner.search.charge import cheap_s, dear_s
 from tuner.search.objective import Assessment, violations
 from tuner.search.search import Outcome
+from tuner.study.heats import HEATS, standing, still_running
 from tuner.study.remeasure import (
     BLOCKS_CHANGES,
     DEFAULT,
-    HEATS,
     INTERLEAVED,
     WINNER,
     Race,
@@ -27,8 +28,7 @@ from tuner.study.remeasure import (
     design_for,
     most_pairs,
     order,
-    standing,
-    still_running,
+    verdict,
 )
 from tuner.study.time_plan import CAUTION, TimePlan
 from tuner.study.trial_node import TrialNode
@@ -36,6 +36,8 @@ from tuner.study.trial_run import Measured, together
 
 Run = Callable[[dict[str, Any], RunOrder], Measured]
 """Measure a configuration in its place of the finish, and report it; or what came of that before."""
+Plan = tuple[int, str, list[tuple[int, str]], str]
+"""Most pairs, design, runs in order, and what to say of their length."""
 Known = Callable[[dict[str, Any], int], Measured | None]
 """What came of a configuration in this heat before."""
 
@@ -46,14 +48,14 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True)
 class Begun:
-    """Pairs that another worker has begun: how many at most, their design, the arm that ran first, and the winner where
-    it has run.
+    """Pairs that another worker has begun: how many at most, their design, the arm that ran first, and those that met
+    the default, in their order.
     """
 
     pairs: int
     design: str
     first: str
-    winner: dict[str, Any] | None
+    winners: Sequence[dict[str, Any]]
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Begun | None:
@@ -63,8 +65,11 @@ class Begun:
             return None
         order = paired[0].order
         assert order.pairs is not None
-        ran = next((trial.knobs for trial in paired if trial.order.arm == WINNER), None)
-        return cls(order.pairs, order.design, order.arm, ran)
+        winners: list[dict[str, Any]] = []
+        for trial in paired:
+            if trial.order.arm == WINNER and trial.knobs not in winners:
+                winners.append(trial.knobs)
+        return cls(order.pairs, order.design, order.arm, winners)
 
 
 @dataclass(frozen=True)
@@ -94,17 +99,36 @@ class Finish:
         self._known, self._begun = known, begun
 
     def decide(self, finalists: Sequence[Outcome], default: dict[str, Any]) -> Finished:
-        """`finalists`: at least one, the likeliest first. Raises NotMeasured."""
-        winner = self._chosen(self._near(finalists))
-        pairs, design, runs_in_order, about = self._planned(winner, default)
+        """`finalists`: at least one, the likeliest first. Raises NotMeasured. Where none is better, what came of the
+        first that met the default."""
+        first, *others = self._ranked(self._near(finalists))
+        found = latest = self._raced(first, default, 0, self._planned(first, default))
+        for place, winner in enumerate(others, start=1):
+            if not self._may_go_on(latest, winner, default):
+                break
+            pairs = found.race.last
+            try:
+                latest = self._raced(winner, default, place, (pairs, INTERLEAVED, order(pairs), ""))
+            except NotMeasured as error:
+                self._progress(str(error))
+                break
+            if self._is_better(latest):
+                return latest
+        return found
+
+    def _raced(self, winner: Outcome, default: dict[str, Any], place: int, plan: Plan) -> Finished:
+        """Pairs of this one. `place`: so many before it have had theirs."""
+        pairs, design, runs_in_order, about = plan
         limits = [key(limit.metric, limit.q) for limit in self._spec.held]
         race = Race(pairs, design, limits, self._spec.also, self._spec.also_tolerance)
         winners: list[Measured] = []
         excess: dict[str, float] = {}
+        who = "the next finalist" if place else "winner"
         for pair, arm in runs_in_order:
-            self._progress(f"winner against default, measured again{about}: pair {pair + 1} of at most {pairs}")
-            place = RunOrder(heat=HEATS + pair, pair=pair, pairs=pairs, design=design, arm=arm)
-            measured = self._run(winner.knobs if arm == WINNER else default, place)
+            self._progress(f"{who} against default, measured again{about}: pair {pair + 1} of at most {pairs}")
+            number = place * pairs + pair
+            turn = RunOrder(heat=HEATS + number, pair=number, pairs=pairs, design=design, arm=arm)
+            measured = self._run(winner.knobs if arm == WINNER else default, turn)
             if measured.assessment.objective_s is None:
                 raise NotMeasured(f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}")
             race.add(arm, measured.assessment, measured.measurement)
@@ -115,12 +139,25 @@ class Finish:
                 break
         return Finished(winner, race, excess | self._over_all(winners))
 
+    def _may_go_on(self, before: Finished, winner: Outcome, default: dict[str, Any]) -> bool:
+        """Whether the next one meets the default: the one before was faster, something else was in its way, and there
+        is time for as many pairs."""
+        race = before.race
+        if self._is_better(before) or race.found.low <= 0 or race.design != INTERLEAVED:
+            return False
+        begun = self._begun is not None and winner.knobs in self._begun.winners
+        return begun or self._affordable(winner, default) >= race.last
+
+    def _is_better(self, finished: Finished) -> bool:
+        race = finished.race
+        return verdict(race.found, finished.excess, race.unsure, also_held=race.also_held) is StudyVerdict.BETTER
+
     def _over_all(self, runs: Sequence[Measured]) -> dict[str, float]:
         """The limits over all fresh runs together; the quality gate's word stands beside them."""
         return violations(together(runs, self._spec), self._spec)
 
-    def _planned(self, winner: Outcome, default: dict[str, Any]) -> tuple[int, str, list[tuple[int, str]], str]:
-        """Most pairs, design, runs in order, and what to say of their length: as begun, or as there is time for."""
+    def _planned(self, winner: Outcome, default: dict[str, Any]) -> Plan:
+        """As begun, or as there is time for."""
         if self._begun is not None:
             begun = self._begun
             runs = order(begun.pairs) if begun.design == INTERLEAVED else blocks(begun.pairs, begun.first)
@@ -134,25 +171,27 @@ class Finish:
         first = finalists[0]
         return [one for one in finalists if one is first or self._node.charge(one.knobs, first.knobs) <= limit_s]
 
-    def _chosen(self, finalists: Sequence[Outcome]) -> Outcome:
-        """The best of the heats; without time for them, or anybody to run against, the likeliest."""
-        ran = None if self._begun is None else self._begun.winner
-        for finalist in finalists:
-            if finalist.knobs == ran:
-                return finalist
-        if len(finalists) == 1:
-            return finalists[0]
+    def _ranked(self, finalists: Sequence[Outcome]) -> list[Outcome]:
+        """By their heats, the best first, after those that have met the default; without time for heats, or anybody to
+        run against, as they come."""
+        ran = [] if self._begun is None else list(self._begun.winners)
         told: list[list[Assessment]] = [[] for _ in finalists]
         running = list(range(len(finalists)))
-        for heat in range(HEATS):
+        for heat in range(HEATS if len(finalists) > 1 else 0):
             for place in running:
+                known = self._known(finalists[place].knobs, heat) is not None
                 short = self._time.left_s < self._spec.finalist_repeats * self._time.pair_s + self._time.usual_s
-                if short and self._known(finalists[place].knobs, heat) is None:
-                    return finalists[standing(told)[0]] if all(told) else finalists[0]
+                if not known and (short or ran):
+                    running = []
+                    break
                 self._progress(f"heat {heat + 1} of {HEATS}: {len(running)} finalists on fresh traffic")
                 told[place].append(self._run(finalists[place].knobs, RunOrder(heat=heat)).assessment)
-            running = [running[place] for place in still_running([told[place] for place in running])]
-        return finalists[running[0]]
+            if not running:
+                break
+            several = [finalists[place] for place in running]
+            running = [running[place] for place in still_running(several, [told[place] for place in running])]
+        found = [finalists[place] for place in standing(finalists, told)] if all(told) else list(finalists)
+        return sorted(found, key=lambda one: ran.index(one.knobs) if one.knobs in ran else len(ran))
 
     def _affordable(self, winner: Outcome, default: dict[str, Any]) -> int:
         change_s = dear_s(self._node.charge(winner.knobs, default), self._time.usual_s)

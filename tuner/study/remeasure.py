@@ -2,8 +2,11 @@
 
 Guarantee: BETTER only when the interval of the improvement over the default lies above zero AND the winner held every
 limit in its fresh runs, all together and with a margin for noise, AND is in no further objective worse than the default
-by more than the study's tolerance, with the same margin. First the finalists alone run heats, which choose
+by more than the study's tolerance, with the same margin. First the finalists alone run heats (`heats.py`), which choose
 one; then that one and the default run pairs, of which no heat is one, so that the choice does not flatter the figures.
+Where it was faster for certain and a limit was in its way, the next one does. That adds no error: to go on, the first
+must have been found faster, so that of those that are not, the first to race is the only one that can mislead, and it
+does with the paired test's own probability (a fixed sequence, Maurer et al. 1995).
 
 Runs of pairs go A B B A A B ..., so that a drift of the machine hits both alike, and both runs of a pair replay the
 same requests. Where each change between the two costs more time than there is, they go in blocks, A A B B B A: a steady
@@ -23,7 +26,7 @@ from controlplane.contract.bodies.studies import (
     StudyVerdict,
 )
 from controlplane.contract.planning.measurement import CarriedLoad, Measurement
-from tuner.search.objective import Assessment, constraint_value, mean_assessment, mean_ratio
+from tuner.search.objective import Assessment, constraint_value, mean_ratio
 from tuner.study.paired_test import (
     FEWEST_PAIRS,
     MOST_PAIRS,
@@ -41,11 +44,7 @@ DEFAULT, WINNER = "default", "winner"
 USUAL_PAIRS = 12
 """So many pairs at most, unless more were asked for: they find 15 % at 10 % noise nine times of ten (ten pairs do in
 85 %)."""
-HEATS = 2
-"""Runs of each finalist before one is chosen."""
-BEHIND = 1.25
-"""A finalist that takes this many times as long as the fastest leaves after its first heat."""
-SURE = 0.9
+SURE = 0.95
 """How certain it has to be that a limit holds, beyond the noise of the runs."""
 ALSO_SURE = 0.975
 """Of each end of a further objective's interval."""
@@ -89,35 +88,6 @@ def order(repeats: int) -> list[tuple[int, str]]:
 def most_pairs(wanted: int, affordable: int) -> int:
     """The last look: what was asked for, and more while there is time. Fixed before the first pair."""
     return max(FEWEST_PAIRS, wanted, min(affordable, USUAL_PAIRS, MOST_PAIRS))
-
-
-def standing(heats: Sequence[Sequence[Assessment]]) -> list[int]:
-    """Finalists by their heats, the best first: those that held every limit by their objective, then the others by how
-    far they were over; what could not be measured last. One list of runs each, in the order of their chances.
-    """
-
-    def rank(place: int) -> tuple[int, float]:
-        runs = heats[place]
-        if any(run.objective_s is None for run in runs):
-            return (2, 0.0)
-        mean = mean_assessment(runs)
-        return (0, mean.objective_s or 0.0) if mean.feasible else (1, mean.worst)
-
-    return sorted(range(len(heats)), key=rank)
-
-
-def still_running(heats: Sequence[Sequence[Assessment]]) -> list[int]:
-    """Who runs the next heat: all that held the limits and are not far behind the best; the best at least."""
-    ranked = standing(heats)
-    best = mean_assessment(heats[ranked[0]])
-    if not best.feasible or best.objective_s is None:
-        return ranked[:1]
-    near = (mean_assessment(heats[place]) for place in ranked)
-    return [
-        place
-        for place, mean in zip(ranked, near, strict=True)
-        if mean.feasible and (mean.objective_s or math.inf) <= BEHIND * best.objective_s
-    ]
 
 
 @dataclass
@@ -174,6 +144,15 @@ class Race:
         ]
 
     @property
+    def broken(self) -> list[str]:
+        """Limits that surely do not hold: the bound of the winner's typical run from below lies beyond them."""
+        return [
+            name
+            for name in self.limits
+            if upper_mean([-constraint_value(one.get(name, 0.0)) for one in self.excess], SURE) < 0
+        ]
+
+    @property
     def also_found(self) -> list[AlsoFound]:
         """The further objectives over the whole pairs; of which one was measured in none of them is left out."""
         return [found for one in self.also if (found := self._also_found(one)) is not None]
@@ -214,7 +193,8 @@ class Race:
         if self.design == BLOCKS or self.pairs < FEWEST_PAIRS or len(set(map(len, self.objective.values()))) > 1:
             return False
         found = self.found
-        return found.high < 0 or is_hopeless(self._ratios()) or (found.low > 0 and not self.unsure and self.also_held)
+        known = bool(self.broken) or (not self.unsure and self.also_held)
+        return found.high < 0 or is_hopeless(self._ratios()) or (found.low > 0 and known)
 
     def _ratios(self) -> list[float]:
         return log_ratios(self.objective[DEFAULT][: self.pairs], self.objective[WINNER][: self.pairs])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controlplane.contract.bodies.studies import StudyCreate
-from tuner.study.remeasure import HEATS
+from tuner.study.heats import HEATS
 
 OVERHEAD_S = 2.5
 """Of a run: applying a configuration, warming up, draining. Only a first guess; the search goes by what it measures."""

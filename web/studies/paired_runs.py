@@ -3,8 +3,9 @@
 Guarantee: a ratio is of two runs that replayed the same requests; one whose partner failed is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.contract.bodies.studies import FINALIST, MEASURED, StudyResult, Trial
 from web.drawing.verdict_bar import Judged, VerdictBar, shared_reach, verdict_bar
@@ -35,14 +36,21 @@ def overall(result: StudyResult | None, objective: str) -> VerdictBar | None:
     return verdict_bar(Judged(ratio, *ends, 1.0, result.verdict.value), objective)
 
 
-def pair_rows(trials: Sequence[Trial]) -> list[PairRow]:
-    """Each pair in its order."""
-    arms: dict[int, dict[str, float]] = {}
+def pair_rows(trials: Sequence[Trial], winner: Mapping[str, Any] | None = None) -> list[PairRow]:
+    """Each pair of this configuration and the default in its order; without one, of the one that met it last."""
+    arms: dict[int, dict[str, Trial]] = {}
     for trial in trials:
         order = trial.order
         if trial.kind == FINALIST and trial.state in MEASURED and order.pair is not None and trial.objective_s:
-            arms.setdefault(order.pair, {})[order.arm] = trial.objective_s
-    whole = {pair: (both["default"], both["winner"]) for pair, both in sorted(arms.items()) if len(both) > 1}
+            arms.setdefault(order.pair, {})[order.arm] = trial
+    both = [pair for _, pair in sorted(arms.items()) if len(pair) > 1]
+    of = winner or (both[-1]["winner"].knobs if both else None)
+    seconds = [
+        (pair["default"].objective_s or 0.0, pair["winner"].objective_s or 0.0)
+        for pair in both
+        if pair["winner"].knobs == of
+    ]
+    whole = dict(enumerate(seconds))
     found = {
         pair: Judged(other / own, other / own, other / own, 1.0, _word(other / own))
         for pair, (own, other) in whole.items()

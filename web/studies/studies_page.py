@@ -36,8 +36,8 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
     trials = sorted(trials, key=lambda trial: trial.number)
     search = [trial for trial in trials if trial.kind != FINALIST]
     name = aim_words(found.spec.objectives[0])
-    pairs = pair_rows(trials)
     winner = found.result.winner if found.result and found.result.repeats else None
+    pairs = pair_rows(trials, winner)
     importances = found.result.importances if found.result else {}
     return {
         "study": found,

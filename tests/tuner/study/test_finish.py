@@ -1,6 +1,6 @@
 """A finish carried out: who runs heats, who meets the default, and when it is over."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -13,7 +13,8 @@ from tuner.replay.replay import ReplayResult
 from tuner.search.objective import Assessment, assess
 from tuner.search.search import Outcome
 from tuner.study.finish import Begun, Finish, NotMeasured
-from tuner.study.remeasure import HEATS, USUAL_PAIRS
+from tuner.study.heats import HEATS
+from tuner.study.remeasure import USUAL_PAIRS
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_node import TrialNode
 from tuner.study.trial_run import Measured
@@ -38,13 +39,23 @@ class World:
     """`seconds`: what each request takes in all, by the tokens of a step; None: it cannot be measured."""
 
     def __init__(
-        self, seconds: Mapping[int, float | None], ttft_s: float = 0.1, *, before: "World | None" = None, until: int = 0
+        self,
+        seconds: Mapping[int, float | None],
+        ttft_s: Callable[[int, int], float] = lambda _, __: 0.1,
+        *,
+        before: "World | None" = None,
+        until: int = 0,
+        spent_s: float = 0.0,
     ) -> None:
-        """`before`: another worker's finish, which was lost after `until` runs with hardly any time left."""
+        """`ttft_s`: by tokens and heat; `before`: another worker's finish, lost after `until` runs with hardly any time
+        left; `spent_s`: before the finish.
+        """
         self.seconds, self.ttft_s = seconds, ttft_s
         self.runs: list[tuple[int, int]] = []
+        self.fails_from = 1000
         self.done: list[tuple[dict[str, Any], RunOrder, Measured]] = [] if before is None else before.done[:until]
-        time_plan = TimePlan(SPEC, before_s=9_990.0 if before else 0.0, run_s=[10.0, 10.0])
+        spent_s = 9_990.0 if before else spent_s
+        time_plan = TimePlan(SPEC, before_s=spent_s, clock=lambda: 10.0 * len(self.runs), run_s=[10.0, 10.0])
         begun = Begun.of([_trial(knobs, order, measured) for knobs, order, measured in self.done])
         self.finish = Finish(
             SPEC, cast(TrialNode, Node()), time_plan, self.run, lambda _: None, known=self.known, begun=begun
@@ -59,10 +70,10 @@ class World:
         if known := self.known(knobs, heat):
             return known
         self.runs.append((tokens, heat))
-        if (seconds := self.seconds[tokens]) is None:
+        if (seconds := self.seconds[tokens]) is None or heat >= self.fails_from:
             return Measured.failed("it broke")
         wobble = 1.0 + 0.01 * (heat % 2)
-        timings = [RequestTiming(place, 0.0, ttft_s=self.ttft_s, output_tokens=1) for place in range(5)]
+        timings = [RequestTiming(place, 0.0, ttft_s=self.ttft_s(tokens, heat), output_tokens=1) for place in range(5)]
         for timing in timings:
             timing.e2e_s = seconds * wobble
         result = ReplayResult(timings, 1.0, 0.0, samples=pool_samples(timings))
@@ -106,9 +117,64 @@ def test_a_finalist_that_a_dear_change_parts_from_the_first_runs_no_heat() -> No
 
 
 def test_a_limit_that_breaks_in_fresh_runs_is_told() -> None:
-    world = World({64: 2.0, 128: 1.5}, ttft_s=1.2)
+    world = World({64: 2.0, 128: 1.5}, lambda _, __: 1.2)
     found = world.finish.decide([outcome(1, 128)], DEFAULT)
     assert found.excess["ttft:0.95"] == pytest.approx(0.2) and found.race.unsure == ["ttft:0.95"]
+
+
+def _turned(tokens: int, heat: int) -> float:
+    """The fastest keeps its limit in the heats, and in no pair."""
+    return 1.2 if tokens == 128 and heat >= HEATS else 0.1
+
+
+TURNED: dict[int, float | None] = {64: 2.0, 128: 1.0, 256: 1.1}
+BOTH = [outcome(1, 128), outcome(2, 256)]
+HEATS_RUN, FIRST_RUN = 4, 10
+"""Runs until the heats are over, and the pairs of the first."""
+
+
+def test_where_a_faster_one_broke_a_limit_the_next_meets_the_default() -> None:
+    """In pairs of its own, with fresh runs of the default."""
+    world = World(TURNED, _turned)
+    found = world.finish.decide(BOTH, DEFAULT)
+    assert found.winner.number == 2 and found.race.found.low > 0.3 and not found.race.unsure
+    raced = world.runs[HEATS_RUN:]
+    assert {tokens for tokens, _ in raced[: FIRST_RUN - HEATS_RUN]} == {64, 128}
+    assert {tokens for tokens, _ in raced[FIRST_RUN - HEATS_RUN :]} == {64, 256}
+    heats = [heat for _, heat in raced]
+    assert heats[FIRST_RUN - HEATS_RUN] == HEATS + USUAL_PAIRS, "no run stands for two"
+
+
+def test_who_is_not_shown_to_be_faster_is_followed_by_nobody() -> None:
+    """Else the next would be a second chance to be called better by luck."""
+    even = World({64: 1.0, 128: 1.0, 256: 1.01}, _turned)
+    assert even.finish.decide(BOTH, DEFAULT).winner.number == 1
+    assert 256 not in {tokens for tokens, heat in even.runs if heat >= HEATS}
+
+
+def test_without_time_for_as_many_pairs_or_a_run_of_the_next_the_first_is_told() -> None:
+    short = World(TURNED, _turned, spent_s=9_650.0)
+    found = short.finish.decide(BOTH, DEFAULT)
+    assert found.winner.number == 1 and found.race.unsure == ["ttft:0.95"]
+    broken = World(TURNED, _turned)
+    broken.fails_from = HEATS + USUAL_PAIRS
+    again = broken.finish.decide(BOTH, DEFAULT)
+    assert again.winner.number == 1 and broken.runs[-1][1] == broken.fails_from
+
+
+@pytest.mark.parametrize("until", range(HEATS_RUN + 1, FIRST_RUN + 6))
+def test_gone_on_with_among_the_next_ones_pairs_it_comes_to_the_same(until: int) -> None:
+    """One that had not met the default yet has no time left for it."""
+    whole = World(TURNED, _turned)
+    found = whole.finish.decide(BOTH, DEFAULT)
+    assert len(whole.done) > until
+    rest = World(TURNED, _turned, before=whole, until=until)
+    again = rest.finish.decide(BOTH, DEFAULT)
+    if until >= FIRST_RUN + 2:
+        assert whole.runs[:until] + rest.runs == whole.runs
+        assert (again.winner, again.excess, again.race.found) == (found.winner, found.excess, found.race.found)
+    else:
+        assert again.winner.number == 1 and again.race.unsure == ["ttft:0.95"]
 
 
 def test_what_cannot_be_measured_again_ends_it_with_the_reason() -> None:

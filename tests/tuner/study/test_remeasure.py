@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.studies import Objective, StudyVerdict
-from tuner.search.objective import Assessment, mean_assessment
+from tuner.search.objective import Assessment
 from tuner.study.remeasure import (
     BLOCKS,
     DEFAULT,
@@ -22,8 +21,6 @@ from tuner.study.remeasure import (
     design_for,
     most_pairs,
     order,
-    standing,
-    still_running,
     verdict,
 )
 
@@ -41,31 +38,6 @@ def test_runs_are_interleaved_and_balanced(repeats: int) -> None:
 
 def _run(objective_s: float | None, excess: float = -0.5) -> Assessment:
     return Assessment(objective_s, {LIMIT: excess})
-
-
-runs = st.builds(_run, st.floats(0.01, 10), st.floats(-0.9, 3))
-
-
-@given(st.lists(st.lists(runs, min_size=1, max_size=3), min_size=1, max_size=5))
-def test_the_first_of_a_standing_held_the_limits_if_any_did_and_is_the_fastest_of_those(heats: list[list[Any]]) -> None:
-    ranked = standing(heats)
-    assert sorted(ranked) == list(range(len(heats)))
-    means = [mean_assessment(heats[place]) for place in ranked]
-    fit = [mean for mean in means if mean.feasible]
-    assert means[: len(fit)] == fit
-    assert [mean.objective_s for mean in fit] == sorted(mean.objective_s or 0.0 for mean in fit)
-    kept = still_running(heats)
-    assert kept[0] == ranked[0] and kept == ranked[: len(kept)]
-
-
-def test_who_is_far_behind_breaks_a_limit_or_fails_leaves_after_a_heat() -> None:
-    heats = [[_run(1.3)], [_run(1.0)], [_run(1.2)], [_run(0.5, excess=0.1)], [_run(None)]]
-    assert standing(heats) == [1, 2, 0, 3, 4]
-    assert still_running(heats) == [1, 2]
-
-
-def test_without_a_feasible_finalist_the_nearest_runs_on_alone() -> None:
-    assert still_running([[_run(0.1, excess=0.2)], [_run(5.0, excess=0.1)]]) == [1]
 
 
 def _race(last: int, pairs: Sequence[tuple[float, float]], excess: float = -0.5, design: str = INTERLEAVED) -> Race:
@@ -96,6 +68,23 @@ def test_a_race_goes_on_while_a_limit_may_not_hold() -> None:
     assert verdict(race.found, {LIMIT: -0.1}, race.unsure) is StudyVerdict.NOT_BETTER
     assert verdict(race.found, {LIMIT: -0.1}) is StudyVerdict.BETTER
     assert verdict(race.found, {LIMIT: 0.01}) is StudyVerdict.NOT_BETTER
+
+
+def test_a_race_ends_early_for_a_winner_that_is_faster_and_surely_beyond_a_limit() -> None:
+    """The next one has more use of the runs. While it may be no faster, it goes on: who follows must know that."""
+    race = _race(12, [(1.0, 0.5), (1.0, 0.51), (1.0, 0.5)], excess=0.1)
+    assert race.broken == [LIMIT] == race.unsure and race.settled
+    assert not _race(12, [(1.0, 0.5), (1.0, 1.2), (1.0, 0.5)], excess=0.1).settled
+
+
+def test_one_run_far_off_hides_neither_a_gain_nor_that_a_limit_is_kept() -> None:
+    race = Race(8, INTERLEAVED, [LIMIT])
+    for place in range(8):
+        stalls = 6.0 if place == 3 else 1.0
+        race.add(DEFAULT, _run(1.0 + 0.01 * place))
+        race.add(WINNER, _run(0.85 * stalls, excess=0.9 * stalls * (1 - 0.01 * place) - 1.0))
+    assert race.found.low > 0.05 and abs(race.found.estimate - 0.18) < 0.05
+    assert not race.unsure and not race.broken
 
 
 def _beside(winner: Sequence[float], worse_by: float = 0.1) -> Race:

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate
-from tuner.study.remeasure import HEATS
+from tuner.study.heats import HEATS
 from tuner.study.time_plan import CAUTION, LONGEST_SPAN_S, OVERHEAD_S, SHORTEST_SPAN_S, TimePlan
 
 

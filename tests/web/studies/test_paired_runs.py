@@ -31,6 +31,16 @@ def test_each_pair_says_how_the_winner_did() -> None:
     assert pair_rows([trial(3, "finalist", DEFAULT, 0.4)]) == [] and pairs_sentence([]) == ""
 
 
+def test_pairs_are_of_the_winner_and_where_there_is_none_yet_of_the_last_to_meet_the_default() -> None:
+    """Another met it first, was faster, and broke a limit."""
+    other = DEFAULT | {"max_num_seqs": 2}
+    before = [one.model_copy(update={"knobs": other} if one.order.arm == "winner" else {}) for one in PAIRS[:2]]
+    after = [run(20, 12, "default", 0.4), run(21, 12, "winner", 0.2)]
+    for winner in (None, WINNER):
+        assert [(row.number, row.other_s) for row in pair_rows([*before, *after], winner)] == [(1, 0.2)]
+    assert [(row.number, row.other_s) for row in pair_rows([*before, *after], other)] == [(1, 0.3)]
+
+
 def test_the_whole_is_the_result_with_its_interval() -> None:
     bar = overall(RESULT, "TTFT p95")
     assert bar is not None and bar.verdict == "better"
