@@ -24,7 +24,7 @@ import numpy as np
 
 from controlplane.contract.knobs import QUANTIZATION, canonical_json
 from controlplane.contract.share_text import share_text
-from tuner.search.belief import Belief, believe, models_of
+from tuner.search.belief import LIKELY, Belief, believe, models_of
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
 from tuner.search.front import expected_gain
@@ -186,16 +186,19 @@ class Search:
 
     def finalists(self, most: int) -> list[Outcome]:
         """Up to `most` measured configurations besides the default that may be better than it, what is worth most
-        first."""
+        first. The default runs no heats: who is likely worse than it in a further objective would win them, and be
+        refused."""
         measured, belief = self._choice()
-        if belief is None:
+        _, unbound = self._measured()
+        if belief is None or unbound is None:
             return []
         gains, feasible = -belief.objective.mean, belief.feasible
         chances = np.exp(belief.objective.log_below()) * feasible
+        no_worse = np.exp(belief.log_feasible - unbound.log_feasible)
         found = [
             replace(measured[place], gain=float(gains[place]), feasible=float(feasible[place]))
             for place in np.argsort(-belief.log_worth, kind="stable").tolist()
-            if measured[place].knobs != self.default and chances[place] >= LEAST_CHANCE
+            if measured[place].knobs != self.default and chances[place] >= LEAST_CHANCE and no_worse[place] >= LIKELY
         ]
         return found[:most]
 
