@@ -10,7 +10,7 @@ import platform
 import numpy as np
 import optuna
 
-from benchmarks.tuner_measures import finish_power, front_rivals, noisy_oracle, search_regret
+from benchmarks.tuner_measures import finish_power, front_finish, front_rivals, noisy_oracle, search_regret
 from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
 from benchmarks.tuner_measures.measured_surface import full_weights, measured
 from benchmarks.tuner_measures.search_rivals import PLAYERS
@@ -23,11 +23,13 @@ BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL}
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", default="search,power,studies", help="of search, pareto, power, studies, oracle")
+    options.add_argument(
+        "--only", default="search,power,studies", help="of search, pareto, fronts, power, studies, oracle"
+    )
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join({**PLAYERS, **front_rivals.PLAYERS}))
     options.add_argument("--seeds", type=int, default=30)
-    options.add_argument("--first-seed", type=int, default=0, help="of studies and pareto")
+    options.add_argument("--first-seed", type=int, default=0, help="of studies, fronts and pareto")
     options.add_argument("--trials", type=int, default=20)
     options.add_argument("--objectives", type=int, choices=(2, 3), default=2, help="of pareto, end-to-end time counted")
     chosen = options.parse_args()
@@ -43,6 +45,10 @@ def main() -> None:
         for name in chosen.surfaces.split(","):
             others = BESIDE[name][: chosen.objectives - 1]
             front_rivals.measure(SURFACES[name], others, seeds, names, chosen.trials)
+    if "fronts" in chosen.only:
+        print(f"\nwhole studies of two objectives, 12 trials, heats and pairs on fresh traffic\n\n{front_finish.HEAD}")
+        for name in chosen.surfaces.split(","):
+            front_finish.measure(name, SURFACES[name], BESIDE[name][:1], seeds)
     if "oracle" in chosen.only:
         print("\nevery configuration measured so many times, regret of the choice, median / 90th\n")
         print("| surface | runs | the fastest that held | gain times probability |\n|---|---|---|---|")

@@ -8,8 +8,10 @@ studies did before); and an e-process, the mixture of Student's likelihood ratio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -17,10 +19,10 @@ from scipy import stats
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, read
 from benchmarks.tuner_measures.search_rivals import make_search
-from controlplane.contract.bodies.studies import StudyVerdict
+from controlplane.contract.bodies.studies import Objective, StudyVerdict
 from controlplane.contract.knobs import canonical_json
 from tuner.search.objective import Assessment, constraint_value
-from tuner.search.search import Outcome
+from tuner.search.search import Outcome, Search
 from tuner.search.surrogate import Array
 from tuner.study.heats import HEATS, standing, still_running
 from tuner.study.paired_test import ALPHA, fenced, is_hopeless, look
@@ -32,6 +34,7 @@ from tuner.study.remeasure import (
     Race,
     verdict,
 )
+from tuner.study.study_run import MARGINAL
 
 Test = Callable[[Sequence[float]], tuple[bool, int]]
 """Of log ratios as they come: whether the candidate is called better, and after how many pairs that was settled."""
@@ -124,44 +127,67 @@ def power(repeats: int, noise: str, seed: int) -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def study(surface: Surface, seed: int, trials: int, finalists: int = 3) -> tuple[StudyVerdict, dict[str, object], int]:
+@dataclass(frozen=True)
+class Ended:
+    """A study's finish. `winner`: of the last race, None where nothing was raced; `runs`: of the finish alone."""
+
+    verdict: StudyVerdict
+    winner: Outcome | None
+    runs: int
+
+    @property
+    def better(self) -> dict[str, Any] | None:
+        """The winner's knobs where it is better than the default."""
+        is_better = self.winner is not None and self.verdict is StudyVerdict.BETTER
+        return self.winner.knobs if is_better and self.winner is not None else None
+
+
+def finish(
+    search: Search,
+    measure: Callable[[Mapping[str, Any]], Assessment],
+    limits: Sequence[str],
+    also: Sequence[Objective] = (),
+    worse_by: float = 0.0,
+    finalists: int = 3,
+) -> Ended:
+    """Heats and pairs, as a study has them, of what its search has found; `measure`: one fresh run."""
+    chosen, best = search.finalists(finalists), search.best()
+    if not chosen and best is not None and best.knobs != search.default:
+        chosen = [best]
+    chosen = [one for one in chosen if one.assessment.worst <= MARGINAL]
+    if not chosen:
+        return Ended(StudyVerdict.NOT_BETTER, None, 0)
+    heats: list[list[Assessment]] = [[] for _ in chosen]
+    running, runs = list(range(len(chosen))), 0
+    for _ in range(HEATS if len(chosen) > 1 else 0):
+        for place in running:
+            heats[place].append(measure(chosen[place].knobs))
+            runs += 1
+        several = [chosen[place] for place in running]
+        running = [running[place] for place in still_running(several, [heats[place] for place in running])]
+    for place in standing(chosen, heats) if len(chosen) > 1 else running:
+        race = Race(USUAL_PAIRS, INTERLEAVED, limits, also, worse_by)
+        while not race.settled:
+            for arm, knobs in ((DEFAULT, search.default), (WINNER, chosen[place].knobs)):
+                measured = measure(knobs)
+                runs += 1
+                if measured.objective_s is None:
+                    return Ended(StudyVerdict.NOT_BETTER, chosen[place], runs)
+                race.add(arm, measured)
+        ended = Ended(verdict(race.found, _excess(race), race.unsure, also_held=race.also_held), chosen[place], runs)
+        if ended.better is not None or race.found.low <= 0:
+            return ended
+    return ended
+
+
+def study(surface: Surface, seed: int, trials: int) -> tuple[StudyVerdict, dict[str, Any], int]:
     """A whole study: the verdict, the winner (the default where it is not better), and the runs it took."""
     search, noise = make_search(surface, seed, trials), np.random.default_rng(seed)
     while (candidate := search.ask()) is not None:
         search.tell(candidate, surface.measure(candidate.knobs, noise))
-    found, winner, runs = finish(surface, search.finalists(finalists), noise)
-    return found, winner, runs + len(search.outcomes)
-
-
-def finish(
-    surface: Surface, finalists: Sequence[Outcome], noise: np.random.Generator
-) -> tuple[StudyVerdict, dict[str, object], int]:
-    """The verdict, the winner (the default where it is not better), and the runs it took."""
-    heats: list[list[Assessment]] = [[] for _ in finalists]
-    running, runs = list(range(len(finalists))), 0
-    for _ in range(HEATS if len(finalists) > 1 else 0):
-        for place in running:
-            heats[place].append(surface.measure(finalists[place].knobs, noise, fresh=True))
-            runs += 1
-        running = [
-            running[place]
-            for place in still_running([finalists[one] for one in running], [heats[one] for one in running])
-        ]
-    for place in standing(finalists, heats) if len(finalists) > 1 else running:
-        race = Race(USUAL_PAIRS, INTERLEAVED, surface.limits)
-        while not race.settled:
-            for arm, knobs in ((DEFAULT, surface.default), (WINNER, finalists[place].knobs)):
-                measured = surface.measure(knobs, noise, fresh=True)
-                runs += 1
-                if measured.objective_s is None:
-                    return StudyVerdict.NOT_BETTER, surface.default, runs
-                race.add(arm, measured)
-        decided = verdict(race.found, _excess(race), race.unsure)
-        if decided is StudyVerdict.BETTER:
-            return decided, finalists[place].knobs, runs
-        if race.found.low <= 0:
-            break
-    return StudyVerdict.NOT_BETTER, surface.default, runs
+    ended = finish(search, lambda knobs: surface.measure(knobs, noise, fresh=True), surface.limits)
+    winner = surface.default if ended.better is None else ended.better
+    return ended.verdict, winner, len(search.outcomes) + ended.runs
 
 
 def _excess(race: Race) -> dict[str, float]:

@@ -44,8 +44,8 @@ class Objectives:
     def limits(self) -> list[str]:
         return [name for name in self.surface.limits if name not in self.others]
 
-    def measure(self, knobs: Mapping[str, Any], noise: np.random.Generator) -> Assessment:
-        found = self.surface.measure(knobs, noise)
+    def measure(self, knobs: Mapping[str, Any], noise: np.random.Generator, *, fresh: bool = False) -> Assessment:
+        found = self.surface.measure(knobs, noise, fresh=fresh)
         if found.objective_s is None:
             return found
         kept = {name: excess for name, excess in found.violations.items() if name not in self.others}
@@ -53,7 +53,11 @@ class Objectives:
 
     def truth(self, knobs: Mapping[str, Any]) -> list[float] | None:
         """Logarithms of all; None of what fails or breaks the limit."""
-        found = self.surface.fresh[canonical_json(knobs)]
+        return self.truth_at(canonical_json(knobs))
+
+    def truth_at(self, key: str) -> list[float] | None:
+        """As `truth`, by the canonical configuration."""
+        found = self.surface.fresh[key]
         if found.fails or any(found.limits[name] > 1.0 for name in self.limits):
             return None
         return [math.log(found.objective), *(math.log(found.limits[name]) for name in self.others)]
