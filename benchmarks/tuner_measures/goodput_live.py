@@ -4,23 +4,29 @@
     python -m benchmarks.tuner_measures.goodput_live --load 4 --engine vllm
     python -m benchmarks.tuner_measures.goodput_live --objective max_load --load 1 --study 900
     python -m benchmarks.tuner_measures.goodput_live --engine vllm --space watermark=0..0.3 --also tpot:0.5
+    python -m benchmarks.tuner_measures.goodput_live --engine vllm --world documents --limit "tpot:0.95<=0.05"
 
 Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
 traffic), and one study of it with `objective: "goodput"` or `"max_load"`. A row a run: good requests a second by
 default and with the winner, or the largest loads of both, measured again in pairs on traffic that the search did not
 see, the gain with its interval, what won. `--space` searches these knobs alone, those that nodes declare among them;
-with `--also` what is left to choose among follows.
+with `--also` what is left to choose among follows. `--world documents` is a pool of one vLLM as vLLM itself starts, to
+which people chat while others have documents read (`mixed_world`).
 """
 
 import argparse
 import platform
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agents.backends.vllm.doctor.installation import default_executable
+from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
-from benchmarks.tuner_measures.live_fleet import study_live
+from benchmarks.tuner_measures.live_fleet import all_nodes, study_live
+from benchmarks.tuner_measures.mixed_world import mixed_plan, start_with_documents
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate, StudyResult
 from controlplane.contract.planning.carried_text import carried_text
@@ -64,6 +70,12 @@ def main() -> None:
     options.add_argument("--history", type=float, default=120.0, help="seconds of traffic that are captured")
     options.add_argument("--study", type=float, default=300.0, help="seconds that the study may take")
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--world", choices=("usual", "documents"), default="usual")
+    options.add_argument("--chat", type=float, default=1.0, help="turns a second of the world with documents")
+    options.add_argument("--answer", type=int, default=160, help="tokens of its longest answers")
+    options.add_argument("--documents", type=float, default=0.2, help="documents a second of it")
+    options.add_argument("--trial-requests", type=int, default=120)
+    options.add_argument("--finalists", type=int, default=3)
     options.add_argument("--objective", choices=OF_LIMITS, default="goodput")
     options.add_argument("--trials", type=int, default=10)
     options.add_argument("--pairs", type=int, default=6)
@@ -85,6 +97,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             usual = Plan() if wanted.engine == "embedded" else Plan.on_vllm(default_executable().absolute())
             usual = replace(usual, port=service, engine_ports=(first, second), trial_port=trial)
+            start: Callable[[Fleet], int] = all_nodes
+            if wanted.world == "documents":
+                usual = mixed_plan(usual, chat=wanted.chat, answer=wanted.answer)
+                start = partial(start_with_documents, documents=wanted.documents)
             plan = replace(usual, data_dir=Path(folder) / "data", seed=wanted.seed + number)
             asked = StudyCreate(
                 pool=POOL,
@@ -94,14 +110,15 @@ def main() -> None:
                 workload_s=wanted.history,
                 max_trials=wanted.trials,
                 max_duration_s=wanted.study,
-                trial_requests=120,
+                trial_requests=wanted.trial_requests,
+                finalists=wanted.finalists,
                 finalist_repeats=wanted.pairs,
                 seed=plan.seed,
                 propose_rollout=False,
                 space={name: KnobRange.model_validate(of) for name, of in space_of(wanted.space).items()},
                 also=[Objective.model_validate(one) for one in also_of(wanted.also)],
             )
-            with study_live(plan, asked, asked.max_duration_s + 120) as (client, study):
+            with study_live(plan, asked, asked.max_duration_s + 120, start) as (client, study):
                 print(row(number + 1, study), flush=True)
                 for trial in client.trials(study.id):
                     print(f"trial {trial.number}, {trial.kind}: {trial.knobs}: {trial.objective_s}, {trial.also_s}")

@@ -20,7 +20,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.plan import POOL, TRIAL_POOL, Plan
 from benchmarks.engine_measures.machine import describe_machine
-from benchmarks.tuner_measures.live_fleet import study_live
+from benchmarks.tuner_measures.live_fleet import all_nodes, study_live
 from controlplane.contract.bodies.studies import FINALIST, StudyCreate, StudyState
 from tests.processes import free_ports
 
@@ -41,16 +41,17 @@ class Took:
 def measure(plan: Plan, second_port: int | None, asked: StudyCreate) -> Took:
     """One fleet and its study. Raises AssertionError where it does not come up, or does not end as it should."""
 
-    def start_second(fleet: Fleet) -> int:
+    def start(fleet: Fleet) -> int:
+        nodes = all_nodes(fleet)
         if second_port is None:
-            return 0
+            return nodes
         fleet.start_node("trial-2", second_port, TRIAL_POOL, "trial")
         tokens = ["--token-file", str(fleet.token_file("tuner-token"))]
         worker = [*TAILWRIGHT, "tune", "--name", "second", "--server", fleet.url, *tokens]
         fleet.processes.start("second-worker", worker)
-        return 1
+        return nodes + 1
 
-    with study_live(plan, asked, LIMIT_S, start_second) as (client, study):
+    with study_live(plan, asked, LIMIT_S, start) as (client, study):
         assert study.state is StudyState.FINISHED, f"the study {study.state}: {study.error}"
         trials = client.trials(study.id)
     searched = [one for one in trials if one.kind != FINALIST and one.reported_at is not None]
