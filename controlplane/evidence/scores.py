@@ -5,8 +5,8 @@ single request says much. The mean score of a tick is what the detector watches 
 
 - `location`: the normal score of the request's rank (van der Waerden). For a shift of a lognormal distribution it is
   the efficient score: nothing that is in the data is thrown away.
-- `tail`: grows exponentially with the normal score, less multiples of `location` and its square that make it blind to a
-  shift of all, to either side: it speaks of a part of the requests that got much slower.
+- `tail`: the log likelihood ratio of a part of the requests that got much slower, less multiples of `location` and its
+  square that make it blind to a shift of all, to either side.
 
 What a change would do to a mean score is computed from the same usual distribution (`after`), whatever its shape.
 """
@@ -27,7 +27,8 @@ NORMAL = NormalDist()
 CLIP = 2.6
 KERNEL = np.array([NORMAL.pdf(place / 3.0) for place in range(-9, 10)])
 KERNEL /= KERNEL.sum()
-TAIL_STEEPNESS = 1.4
+SLOW_PART, SLOW_BY, TAIL_CLIP = 0.1, 2.0, 3.0
+"""What the score by tail is made for: so many of the requests are slower by so many standard deviations."""
 SMALL_SHIFT = 1.15
 
 
@@ -84,7 +85,8 @@ def tail(counts: Ints) -> Scoring:
     smooth = _smooth(counts)
     shares = smooth / smooth.sum()
     usual = _centred(_normal_scores(smooth), shares)
-    steep = _centred(np.exp(TAIL_STEEPNESS * _normal_scores(smooth)), shares)
+    slower = np.exp(SLOW_BY * (_normal_scores(smooth, TAIL_CLIP) - 0.5 * SLOW_BY))
+    steep = _centred(np.log1p(SLOW_PART * (slower - 1.0)), shares)
     others = [usual, _centred(usual.table**2, shares)]
     shifts = [Change(SMALL_SHIFT), Change(1.0 / SMALL_SHIFT)]
     moved = np.array([[one.after(shift) for one in others] for shift in shifts])
@@ -107,11 +109,11 @@ def _smooth(counts: Ints) -> Floats:
     return np.convolve(counts.astype(np.float64), KERNEL, mode="same")
 
 
-def _normal_scores(counts: Floats) -> Floats:
+def _normal_scores(counts: Floats, clip: float = CLIP) -> Floats:
     below = np.cumsum(counts) - counts
     rank = (below + 0.5 * counts + 0.5) / (counts.sum() + 1.0)
     each, place = np.unique(rank, return_inverse=True)  # Most of the axis is empty.
-    return np.clip([NORMAL.inv_cdf(one) for one in each.tolist()], -CLIP, CLIP)[place]
+    return np.clip([NORMAL.inv_cdf(one) for one in each.tolist()], -clip, clip)[place]
 
 
 def _moved(table: Floats, places: Ints, factors: tuple[float, ...]) -> Floats:

@@ -37,8 +37,9 @@ LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 RISES = tuple(Change(factor) for factor in (1.05, 1.1, 1.2, 1.35, 1.7, 2.5))
 RISE_WEIGHTS = (0.15, 0.2, 0.35, 0.2, 0.05, 0.05)
 """A large rise shows within a tick or two whatever its weight; what small ones have less costs them minutes."""
-TAILS = (Change(1.5, 0.2), Change(2.0, 0.1), Change(3.0, 0.05), Change(4.0, 0.02))
-TAIL_WEIGHTS = (0.25,) * len(TAILS)
+TAILS = (Change(1.5, 0.2), Change(2.0, 0.1), Change(4.0, 0.02))
+TAIL_WEIGHTS = (1 / 3,) * len(TAILS)
+"""None that moves the mean score further: of so skewed a score three slow requests of one tick would then say much."""
 TOLERATED, TOLERATED_TAIL = Change(1.0), Change(1.5, 0.02)
 FACTORS = tuple(float(factor) for factor in 2.0 ** np.linspace(-1.0, 4.0, 61))
 """By which an effect is told."""
