@@ -47,8 +47,8 @@ def take(engine: Engine, what: Hashable) -> bool:
         return False
     with engine.begin() as connection:
         schema = current(connection)
-        connection.execute(text(f"DROP SCHEMA {schema}"))
-        connection.execute(text(f"ALTER SCHEMA {kept.pop()} RENAME TO {schema}"))
+        connection.exec_driver_sql(f"DROP SCHEMA {schema}")
+        connection.exec_driver_sql(f"ALTER SCHEMA {kept.pop()} RENAME TO {schema}")
     _in_use[place, schema] = what
     return True
 
@@ -70,11 +70,11 @@ def give_back(engine: Engine, schema: str) -> None:
     with engine.begin() as connection:
         made = None if what is None else _made[place, what]
         if made is None or form(connection, schema) != made.form:
-            connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+            connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
             return
         empty(connection, schema, made)
         kept = f"kept_{secrets.token_hex(6)}"
-        connection.execute(text(f"ALTER SCHEMA {schema} RENAME TO {kept}"))
+        connection.exec_driver_sql(f"ALTER SCHEMA {schema} RENAME TO {kept}")
     _kept.setdefault((place, what), []).append(kept)
 
 
@@ -82,9 +82,9 @@ def empty(connection: Connection, schema: str, made: Made) -> None:
     """Also of what refuses it: triggers sleep meanwhile."""
     connection.execute(text("SET LOCAL session_replication_role = replica"))
     if tables := written(connection, schema):
-        connection.execute(text(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in tables)} CASCADE"))
+        connection.exec_driver_sql(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in tables)} CASCADE")
     for sequence in connection.execute(COUNTED, {"schema": schema}).scalars().all():
-        connection.execute(text(f"ALTER SEQUENCE {schema}.{sequence} RESTART"))
+        connection.exec_driver_sql(f"ALTER SEQUENCE {schema}.{sequence} RESTART")
     for table, first in made.rows.items():
         of = f"{schema}.{table}"
         connection.execute(
