@@ -63,12 +63,12 @@ def note(engine: Engine, what: Hashable) -> None:
     _in_use[place, schema] = what
 
 
-def give_back(engine: Engine, schema: str) -> None:
-    """A test is done with it: kept for the next, or dropped."""
+def give_back(engine: Engine, schema: str, keep: bool = True) -> None:
+    """A test is done with it: kept for the next, which only a superuser may have it emptied for, or dropped."""
     place = server(engine)
     what = _in_use.pop((place, schema), None)
     with engine.begin() as connection:
-        made = None if what is None else _made[place, what]
+        made = _made[place, what] if keep and what is not None else None
         if made is None or form(connection, schema) != made.form:
             connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
             return
@@ -80,7 +80,7 @@ def give_back(engine: Engine, schema: str) -> None:
 
 def empty(connection: Connection, schema: str, made: Made) -> None:
     """Also of what refuses it: triggers sleep meanwhile."""
-    connection.execute(text("SET LOCAL session_replication_role = replica"))
+    connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
     if tables := written(connection, schema):
         connection.exec_driver_sql(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in tables)} CASCADE")
     for sequence in connection.execute(COUNTED, {"schema": schema}).scalars().all():

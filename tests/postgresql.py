@@ -15,6 +15,8 @@ from sqlalchemy import Engine, create_engine, text
 from tests import kept_schemas
 from tests.processes import free_port
 
+GIVEN = "TAILWRIGHT_TEST_POSTGRES_URL"
+"""A server of somebody's, on which nothing is left."""
 MEMORY_BYTES = 4 * 2**30
 """What must be free where files are memory: clusters of four workers take less than one."""
 
@@ -90,7 +92,7 @@ def cluster(tls: Path | None = None) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """SQLAlchemy URL of an empty database; fails where no server can be started."""
-    given = os.environ.get("TAILWRIGHT_TEST_POSTGRES_URL")
+    given = os.environ.get(GIVEN)
     if given:
         yield given
         return
@@ -114,4 +116,4 @@ def postgres_schema_url(postgres_url: str, postgres_server: Engine) -> Iterator[
     with postgres_server.begin() as connection:
         connection.execute(text(f"CREATE SCHEMA {schema}"))
     yield f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
-    kept_schemas.give_back(postgres_server, schema)
+    kept_schemas.give_back(postgres_server, schema, keep=GIVEN not in os.environ)
