@@ -13,8 +13,9 @@ import pytest
 
 from tests.journeys.datum import MODEL, Datum
 from tests.processes import wait_for
+from tests.soak import soak
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 TOLERANCE = 0.025
 HELD_UP = 0.8
@@ -85,7 +86,7 @@ def test_the_engine_serves_on_without_its_agent_and_nothing_is_lost(datum: Datum
 def test_an_agent_killed_under_traffic_loses_and_doubles_nothing(datum: Datum) -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(datum.traffic, 80)
-        for pause_s in (0.8, 1.3, 3.0):
+        for pause_s in (0.8, 1.3, 3.0)[: soak(1, 3)]:
             time.sleep(pause_s)
             datum.kill("agent")
             datum.start("agent")
@@ -96,7 +97,7 @@ def test_an_agent_killed_under_traffic_loses_and_doubles_nothing(datum: Datum) -
 def test_a_control_plane_killed_under_traffic_loses_and_doubles_nothing(datum: Datum) -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(datum.traffic, 120)
-        for pause_s in (1.0, 2.6, 2.7):
+        for pause_s in (1.0, 2.6, 2.7)[: soak(1, 3)]:
             time.sleep(pause_s)
             datum.kill("service")
             time.sleep(0.5)
