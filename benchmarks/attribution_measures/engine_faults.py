@@ -52,7 +52,12 @@ def _cache_miss(chance: random.Random) -> Fault:
     share = chance.uniform(0.0, 0.1)
     place = ("cache_class", "miss")
     return Fault(
-        "cache_miss", f"{HIT_SHARE:.0%} to {share:.0%}", world(hit_share=share), ("prefill",), "cache_miss", place
+        "cache_miss",
+        f"{HIT_SHARE:.0%} to {share:.0%}",
+        world(hit_share=share),
+        ("prefill", "queue"),
+        "cache_miss",
+        place,
     )
 
 

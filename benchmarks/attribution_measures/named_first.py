@@ -57,7 +57,7 @@ SIMULATED = Pool({kind: usually(made) for kind, made in KINDS.items()}, usual(Wo
 def of_engines() -> Pool:
     from benchmarks.attribution_measures import engine_faults, engine_nodes
 
-    nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5, tpot_limit_s=0.05)
+    nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5)
     return Pool(engine_faults.KINDS, engine_faults.world(), nodes, past_s=400.0, pasts=1, gather_s=GATHER_REAL_S)
 
 

@@ -40,12 +40,10 @@ WORKLOAD_KEY = bytes(32)
 StartNode = Callable[[str, np.random.Generator, float], Node]
 
 
-def slo_rule(limit_s: float, tpot_limit_s: float | None) -> AlertRuleCreate:
+def slo_rule(limit_s: float) -> AlertRuleCreate:
     """More of what is slow by nature is no regression: it pages where an objective is missed."""
     limits = [Limit(metric="ttft", q=0.95, limit_s=limit_s)]
-    if tpot_limit_s is not None:
-        limits.append(Limit(metric="tpot", q=0.95, limit_s=tpot_limit_s))
-    return AlertRuleCreate(name="Objectives", condition=AbsoluteCondition(limits=limits))
+    return AlertRuleCreate(name="TTFT objective", condition=AbsoluteCondition(limits=limits))
 
 
 def simulated_node(name: str, chance: np.random.Generator, now_s: float) -> Node:
@@ -56,12 +54,11 @@ def simulated_node(name: str, chance: np.random.Generator, now_s: float) -> Node
 
 @dataclass(frozen=True)
 class Nodes:
-    """Who serves. limit_s: of TTFT p95, the objective; tpot_limit_s: of TPOT p95, where there is one."""
+    """Who serves. limit_s: of TTFT p95, the objective."""
 
     names: Sequence[str] = NODES
     start: StartNode = simulated_node
     limit_s: float = 0.2
-    tpot_limit_s: float | None = None
 
 
 SIMULATED_NODES = Nodes()
@@ -113,7 +110,7 @@ class ToldService:
         ]
         with self.database.session() as session:
             if ensure_default_rules(session, self.now()):
-                alert_store.create_rule(session, slo_rule(nodes.limit_s, nodes.tpot_limit_s), self.now())
+                alert_store.create_rule(session, slo_rule(nodes.limit_s), self.now())
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.now_s, UTC)

@@ -17,7 +17,7 @@ from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.ranking import MOST_OF_LOAD, ranked
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
-from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
+from controlplane.contract.metrics import PROMPT_BUCKET_EDGES, PROMPT_BUCKETS, CacheClass
 from controlplane.contract.on_call.attribution import Attribution
 from controlplane.contract.share_text import share_text
 
@@ -176,6 +176,12 @@ def _is_chance(context: Context, before: float, during: float) -> bool:
     return requests > 0.0 and abs(during - before) < CHANCE_SIGMAS * math.sqrt(middle * (1.0 - middle) / requests)
 
 
+def _are_chance(context: Context, before: float, during: float) -> bool:
+    """Whether so many events a second may have come by chance (Poisson); what came before is well known."""
+    expected, seen = before * context.during_s, during * context.during_s
+    return context.during_s > 0.0 and seen - expected < CHANCE_SIGMAS * math.sqrt(max(expected, 1.0))
+
+
 def _prompt_mix(context: Context) -> list[Cause]:
     before, during = context.prompt_before, context.prompt_during
     if not before or not during:
@@ -198,8 +204,16 @@ def _prompt_mix(context: Context) -> list[Cause]:
             ),
             "before": dict(before),
             "during": dict(during),
+            "tokens_growth": round(_tokens(during) / _tokens(before), 3),
         }
     ]
+
+
+def _tokens(mix: Mapping[str, float]) -> float:
+    """Of a prompt in the mean, about: by the buckets' upper edges."""
+    edges = [edge for edge, _ in PROMPT_BUCKET_EDGES]
+    upto = dict(zip(PROMPT_BUCKETS, [*edges, 2 * edges[-1]], strict=True))
+    return sum(upto.get(name, 0) * share for name, share in mix.items())
 
 
 def _cache_miss(context: Context) -> list[Cause]:
@@ -223,6 +237,8 @@ def _cache_miss(context: Context) -> list[Cause]:
 def _kv_pressure(context: Context) -> list[Cause]:
     preempted = context.preemptions
     more = preempted.during is not None and preempted.during > max(0.02, 2.0 * (preempted.before or 0.0))
+    # One preemption within half a minute is 0.03 a second, and chance.
+    more = more and not _are_chance(context, preempted.before or 0.0, preempted.during or 0.0)
     usage = context.kv_usage
     full = usage.during is not None and usage.during >= KV_FULL and (usage.before or 0.0) < KV_FULL
     if not (more or full):

@@ -24,6 +24,8 @@ CONTRADICTED = 0.25
 TRAFFIC = (TENANT.label, PROMPT_BUCKET.label)
 MOST_OF_LOAD = 0.8
 """Of the requests that came more: who sends so many of them is why they came."""
+MORE_WORK = 1.25
+"""Times as many tokens of prompts: so much more is waited for. As of requests, where it is called load."""
 BATCH_FULL = 0.5
 """So much more requests running at once explain all that steps got slower by."""
 
@@ -51,6 +53,9 @@ def share_explained(cause: Cause, attribution: Attribution | None, running_growt
     elif kind in MIXES:
         share = _mix(attribution, MIXES[kind])
         if share is not None and kind == CauseKind.PROMPT_MIX:
+            if float(cause.get("tokens_growth", 1.0)) >= MORE_WORK:
+                # As of more requests: all wait for the longer ones, short prompts as well.
+                share = max(share, _stage_shares(attribution).get(QUEUE.short, 0.0))
             # A tenant that sends more makes prompts longer: what that explains, it explains first.
             share -= _of_traffic(attribution, (TENANT.label,))
     elif kind in (CauseKind.ONE_NODE, CauseKind.ONE_GROUP):

@@ -101,6 +101,11 @@ class TestPromptMix:
         assert self.of(0.2, 0.36) == [("prompt_mix", 0.46)]
         assert self.of(0.0, 1.0) == [("prompt_mix", 0.8)]
 
+    def test_it_is_told_by_how_much_more_there_is_to_compute(self) -> None:
+        mixes = {"prompt_before": {"<=128": 0.5, "<=512": 0.5}, "prompt_during": {"<=512": 0.5, ">32k": 0.5}}
+        (cause,) = causes(Context(**mixes), ONSET)
+        assert cause["tokens_growth"] == pytest.approx((512 + 65536) / (128 + 512), abs=0.001)
+
     def test_shorter_ones_slow_nothing_down(self) -> None:
         assert self.of(0.6, 0.2) == [("unknown", 0.0)]
 
@@ -139,6 +144,13 @@ class TestMemory:
     def test_hardly_any_are_none(self) -> None:
         assert found(preemptions=Level(0.0, 0.02)) == [("unknown", 0.0)]
         assert found(preemptions=Level(None, 0.03)) == [("preemption", 0.75)]
+
+    def test_a_few_within_a_short_time_are_chance(self) -> None:
+        # Of nothing before: three of them; of one that was expected in as long: three more.
+        assert found(preemptions=Level(0.0, 0.0999), during_s=30.0) == [("unknown", 0.0)]
+        assert found(preemptions=Level(0.0, 0.1), during_s=30.0) == [("preemption", 0.75)]
+        assert found(preemptions=Level(0.1, 0.39), during_s=10.0) == [("unknown", 0.0)]
+        assert found(preemptions=Level(0.1, 0.41), during_s=10.0) == [("preemption", 0.75)]
 
     def test_a_cache_that_has_become_full(self) -> None:
         assert found(kv_usage=Level(0.5, 0.89)) == [("unknown", 0.0)]

@@ -209,6 +209,8 @@ def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_f
     node = part("node", "a", HowMoved.WITHIN)
     mixes = [part("tenant", "batch", HowMoved.MIX), part("prompt_bucket", "<=2k", HowMoved.MIX)]
     moved = Attribution(metric="ttft", q=0.95, before_s=1.0, during_s=2.0, places=[node, *mixes], place=node)
-    found = placed(moved, [cause])
-    assert found is not None
-    assert (None if found.place is None else (found.place.label, found.place.value)) == place
+    for before in (moved, moved.model_copy(update={"place": None})):
+        found = placed(before, [cause])
+        assert found is not None
+        wanted = None if before.place is None and cause["cause"] == "one_node" else place
+        assert (None if found.place is None else (found.place.label, found.place.value)) == wanted

@@ -88,6 +88,12 @@ def test_memory_that_longer_prompts_fill_is_short_because_of_them() -> None:
     assert share_explained(short, moved(queue=0.9, prefill=0.1)) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize(("growth", "share"), [(1.2, 0.05), (1.3, 0.9)])
+def test_all_wait_for_longer_prompts_as_they_do_for_more_requests(growth: float, share: float) -> None:
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.05, named=False), queue=0.9, prefill=0.1)
+    assert share_explained({**MIX, "tokens_growth": growth}, told) == pytest.approx(share)
+
+
 def test_at_which_node_more_work_is_waited_for_is_chance() -> None:
     slow, longer = place("node", "a", HowMoved.WITHIN, 1.0), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
     assert share_explained(NODE, moved(slow, longer, queue=0.9, prefill=0.1)) == 0.0
