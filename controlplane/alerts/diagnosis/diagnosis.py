@@ -149,11 +149,17 @@ def placed(moved: Attribution | None, found: Sequence[Cause]) -> Attribution | N
     chance, and often none stands out, for all wait: the place is whose requests came, or which, and of load alone none.
     """
     first = str(found[0]["cause"])
-    if moved is None or first not in (CauseKind.LOAD, *MIXES) or not (moved.place is None or _is_node(moved.place)):
+    if moved is None or first not in (CauseKind.LOAD, *MIXES) or not _gives_way(moved.place, first):
         return moved
     label, value = MIXES.get(first), found[0].get("value")
     of_mix = (place for place in moved.places if place.label == label and place.how is HowMoved.MIX)
     return moved.model_copy(update={"place": next((one for one in of_mix if value in (None, one.value)), None)})
+
+
+def _gives_way(place: PlaceOfShift | None, first: str) -> bool:
+    """One tenant's sending more is why there are more of any kind, too."""
+    is_other_mix = first == CauseKind.TENANT_MIX and place is not None and place.how is HowMoved.MIX
+    return place is None or _is_node(place) or is_other_mix
 
 
 def _is_node(place: PlaceOfShift | None) -> bool:

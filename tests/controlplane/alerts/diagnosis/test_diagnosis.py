@@ -214,3 +214,6 @@ def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_f
         assert found is not None
         wanted = None if before.place is None and cause["cause"] == "one_node" else place
         assert (None if found.place is None else (found.place.label, found.place.value)) == wanted
+    longer = moved.model_copy(update={"place": mixes[1]})
+    found = placed(longer, [cause])
+    assert found is not None and found.place == (mixes[0] if cause["cause"] == "tenant_mix" else mixes[1])
