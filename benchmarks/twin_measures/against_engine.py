@@ -1,8 +1,10 @@
 """The twin's forecasts beside the real engine: configurations and a trace that it was not fitted to.
 
 It is fitted to the steps of one trace under one configuration (the calibration), and then forecasts another trace under
-every configuration. Intervals are as the product makes them: the spread of resampled fits, widened by the error on what
-was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the configurations.
+every configuration. Pace and intervals are as the product makes them: one factor so that the median time per output
+token of the calibration is as measured; the spread of resampled fits and of the pace from stretch to stretch, widened
+by the error on what was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the
+configurations.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +21,9 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.metrics import TPOT, TTFT
 from tuner.twin.dealt_traffic import Scale, dealt
+from tuner.twin.interval import interval, of_metric
 from tuner.twin.nonnegative_fit import fit
+from tuner.twin.pace_wander import wander
 from tuner.twin.pool_run import Pool, run_pool
 from tuner.twin.simulated_engine import Arrival
 from tuner.workload.generate import SHAPES, fitted, generate
@@ -57,17 +61,21 @@ def compare(
 
 def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) -> list[Compared]:
     served = engine.serve(_arrivals(known), CALIBRATION)
-    calibrated = fit(served.steps, _DRAWS, seed)
-    again, real = run_pool(Pool(engine.shape, CALIBRATION, calibrated.cost), known, Scale()), served.figures()
-    off = {name: abs((again.quantile(metric, q) or 0.0) / real[name] - 1) for name, metric, q in WANTED}
-    costs, found = (calibrated.cost, *calibrated.draws), []
+    calibrated, real = fit(served.steps, _DRAWS, seed), served.figures()
+    pool = Pool(engine.shape, CALIBRATION, calibrated.cost)
+    pace = real["tpot:0.5"] / (run_pool(pool, known, Scale()).quantile(TPOT.short, 0.5) or real["tpot:0.5"])
+    again = run_pool(replace(pool, cost=calibrated.cost.scaled(pace)), known, Scale())
+    off = {name: (again.quantile(metric, q) or 0.0) / real[name] - 1 for name, metric, q in WANTED}
+    far = wander(served.steps, calibrated.cost)
+    costs = [calibrated.cost, *calibrated.draws, calibrated.cost.scaled(far), calibrated.cost.scaled(1.0 / far)]
+    found = []
     for config in UNSEEN:
         measured = engine.serve(_arrivals(trace), config).figures()
-        runs = [run_pool(Pool(engine.shape, config, cost), trace, Scale()) for cost in costs]
+        runs = [run_pool(Pool(engine.shape, config, cost.scaled(pace)), trace, Scale()) for cost in costs]
         forecast = {}
         for name, metric, q in WANTED:
-            values = [run.quantile(metric, q) or 0.0 for run in runs]
-            forecast[name] = (values[0], min(values) / (1 + off[name]), max(values) * (1 + off[name]))
+            low, middle, high = interval([run.quantile(metric, q) or 0.0 for run in runs], of_metric(off, metric))
+            forecast[name] = (middle, low, high)
         found.append(Compared(config, measured, forecast))
     return found
 

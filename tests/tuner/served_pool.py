@@ -1,7 +1,8 @@
 """A pool that was served, as telemetry would tell it: by an engine whose step times are known, jittered."""
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.whatif import StepWindow, TwinTask, WhatIfCreate
 from controlplane.contract.reports.engine_event import EngineEvent
 from tuner.twin.dealt_traffic import Scale, dealt
+from tuner.twin.forecast import WANTED
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine, Story
 from tuner.twin.step_terms import StepCost, terms_of
 
@@ -22,6 +24,7 @@ START = datetime(2026, 11, 24, tzinfo=UTC)
 SHAPE = EngineShape(1200)
 WIDTH_S, RECEIVE_S, SEND_S = 5.0, 0.002, 0.001
 JITTER = 0.05
+PACE_EVERY_S = 0.5
 
 
 def traffic(seed: int, requests: int, per_s: float) -> Workload:
@@ -44,19 +47,38 @@ def traffic(seed: int, requests: int, per_s: float) -> Workload:
     return Workload(pool="chat", start=START, end=end, nodes=1, requests=found)
 
 
-class Served:
-    """What came of it."""
+def wandering(seed: int, sd: float, tau_s: float, until_s: float) -> Callable[[float], float]:
+    """A pace by time: how many times as long steps take, 1 in the middle (an Ornstein-Uhlenbeck process of its
+    logarithm, of standard deviation `sd`, which forgets within `tau_s`)."""
+    random, kept = np.random.default_rng(seed), math.exp(-PACE_EVERY_S / tau_s)
+    logs = [sd * float(random.standard_normal())]
+    for drawn in random.standard_normal(int(until_s / PACE_EVERY_S) + 1).tolist():
+        logs.append(kept * logs[-1] + math.sqrt(1 - kept**2) * sd * drawn)
+    return lambda at_s: math.exp(logs[min(int(at_s / PACE_EVERY_S), len(logs) - 1)])
 
-    def __init__(self, workload: Workload, config: EngineConfig, seed: int = 1) -> None:
+
+class Served:
+    """What came of it. pace: how many times as long a step takes that follows one which ended then."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        config: EngineConfig,
+        seed: int = 1,
+        pace: Callable[[float], float] = lambda _: 1.0,
+    ) -> None:
         random = np.random.default_rng(seed)
+        ended_s = 0.0
         self.windows: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.usage: dict[int, float] = {}
         self.steps: list[tuple[float, float, float, int]] = []
 
         def seconds_of(plan: StepPlan) -> float:
-            return TRUTH.seconds(terms_of(plan)) * float(random.lognormal(0.0, JITTER))
+            return pace(ended_s) * TRUTH.seconds(terms_of(plan)) * float(random.lognormal(0.0, JITTER))
 
         def watch(plan: StepPlan, now: float, seconds: float) -> None:
+            nonlocal ended_s
+            ended_s = now + seconds
             window = self.windows[int(now // WIDTH_S)]
             window[0] += 1
             window[1] += seconds
@@ -72,6 +94,15 @@ class Served:
 
     def ttft(self) -> Sequence[float]:
         return [one.first_token_s - one.arrived_s + RECEIVE_S + SEND_S for one in self.stories if one.first_token_s]
+
+    def figures(self, since_s: float) -> dict[str, float]:
+        """Seconds of each quantile that a forecast tells, of the requests that came since."""
+        late = [one for one in self.stories if one.arrived_s >= since_s and one.first_token_s and one.ended_s]
+        parts = [self._record(number, one).parts for number, one in enumerate(late)]
+        return {
+            f"{metric}:{q:g}": float(np.quantile([one[metric] for one in parts if metric in one], q))
+            for metric, q in WANTED
+        }
 
     def task(self, asked: WhatIfCreate) -> TwinTask:
         begin_s = START.timestamp()

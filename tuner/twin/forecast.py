@@ -19,7 +19,9 @@ from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
 from tuner.twin.forecast_text import summary_of
-from tuner.twin.nonnegative_fit import Fit, fit
+from tuner.twin.interval import interval, of_metric
+from tuner.twin.nonnegative_fit import Fit, Row, fit
+from tuner.twin.pace_wander import wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import EngineShape
 from tuner.twin.step_terms import NAMES, StepCost
@@ -60,12 +62,13 @@ class Known:
     def at_s(self, record: RequestRecord) -> float:
         return (record.arrival - self.begin).total_seconds()
 
-    def fitted(self, to_s: float, draws: int = 0) -> Fit:
-        """To the windows that end by then. In the first ones requests still ran that came before the span, and are not
-        known: they are left out, as far as enough others are there."""
+    def rows(self, to_s: float) -> list[Row]:
+        """Of the windows that end by then, in their order. In the first ones requests still ran that came before the
+        span, and are not known: they are left out, as far as enough others are there."""
         begin_s = self.begin.timestamp()
         since_s = begin_s + min(self.longest_s, self.half_s / 4)
         chosen = [one for one in self.task.windows if since_s <= one.start_s <= begin_s + to_s - one.width_s]
+        chosen.sort(key=lambda one: one.start_s)
         found = rows(self.records, chosen, self.task.config.max_num_batched_tokens)
         if len(found) < FEWEST_WINDOWS:
             raise NotFound(
@@ -73,7 +76,10 @@ class Known:
                 f"is fitted to, of {FEWEST_WINDOWS} or more: ask for a longer window_s, or wait for traffic",
                 field="window_s",
             )
-        return fit(found, draws, self.task.asked.seed)
+        return found
+
+    def fitted(self, to_s: float, draws: int = 0) -> Fit:
+        return fit(self.rows(to_s), draws, self.task.asked.seed)
 
 
 def forecast(task: TwinTask) -> WhatIf:
@@ -84,7 +90,9 @@ def forecast(task: TwinTask) -> WhatIf:
     error, measured = _error(known, pool)
     last = known.fitted(known.until_s, _DRAWS)
     pace = _pace(known, replace(pool, cost=last.cost), known.until_s)
-    costs = [cost.scaled(pace) for cost in (last.cost, *last.draws)]
+    far = wander(known.rows(known.until_s), last.cost)
+    costs = [last.cost, *last.draws, last.cost.scaled(far), last.cost.scaled(1.0 / far)]
+    costs = [cost.scaled(pace) for cost in costs]
     scale = Scale(asked.load, asked.prompts, asked.outputs)
     replicas = asked.replicas or pool.replicas
     changed_pool = replace(pool, config=config, replicas=replicas)
@@ -104,7 +112,11 @@ def forecast(task: TwinTask) -> WhatIf:
         changed=_scenario(changed_pool, changed, scale, known, error),
         measured=measured,
         error=error,
-        fit={**dict(zip(NAMES, costs[0].seconds_each, strict=True)), "median_error": last.median_error},
+        fit={
+            **dict(zip(NAMES, costs[0].seconds_each, strict=True)),
+            "median_error": last.median_error,
+            "wander": far - 1.0,
+        },
         summary="",
     )
     return answer.model_copy(update={"summary": summary_of(answer)})
@@ -237,11 +249,8 @@ def _scenario(pool: Pool, runs: Sequence[PoolRun], scale: Scale, known: Known, e
     for metric, q in WANTED:
         values = [value for run in runs if (value := run.quantile(metric, q, since_s)) is not None]
         if values:
-            # Off by e means that the truth is the forecast over 1 + e, or, to be even-handed, as far on the other side.
-            widened = 1.0 + abs(error.get(key(metric, q), 0.0))
-            quantiles[key(metric, q)] = Forecasted(
-                value_s=median(values), low_s=min(values) / widened, high_s=max(values) * widened
-            )
+            low, middle, high = interval(values, of_metric(error, metric))
+            quantiles[key(metric, q)] = Forecasted(value_s=middle, low_s=low, high_s=high)
     first = runs[0]
     return Scenario(
         knobs=pool.config.knobs(),

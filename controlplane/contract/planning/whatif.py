@@ -60,7 +60,8 @@ class WhatIf(BaseModel):
     """A forecast: the pool as it is and as it would be, both by the twin, beside what was measured.
 
     `error`: forecast / measured - 1 of the pool as it is, on the half of the span that the twin was not fitted to.
-    Intervals hold the spread of the twin's runs (its fit, and how requests fall to replicas), widened by that error.
+    Intervals hold the spread of the twin's runs (its fit, how the nodes' pace wanders, and how requests fall to
+    replicas), widened by that error.
     """
 
     asked: WhatIfCreate = Field(description="the question")
@@ -73,7 +74,10 @@ class WhatIf(BaseModel):
     changed: Scenario = Field(description="the pool and its traffic as asked")
     measured: dict[str, float] = Field(description="seconds by `metric:q`, of the same requests as the error")
     error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
-    fit: dict[str, float] = Field(description="seconds for one of each term of a step, and `median_error` of windows")
+    fit: dict[str, float] = Field(
+        description="seconds for one of each term of a step, `median_error` of windows, and `wander`: how much slower "
+        "or faster the nodes may be from one stretch of time to another (0.1: 10 %)"
+    )
     summary: str = Field(description="the forecast in words")
 
 
