@@ -21,7 +21,7 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.metrics import TPOT, TTFT
 from tuner.twin.dealt_traffic import Scale, dealt
-from tuner.twin.interval import interval, of_metric
+from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.nonnegative_fit import fit
 from tuner.twin.pace_wander import wander
 from tuner.twin.pool_run import Pool, run_pool

@@ -18,8 +18,8 @@ from controlplane.contract.planning.whatif import ForecastClass, Forecasted, Sce
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
+from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.forecast_text import summary_of
-from tuner.twin.interval import interval, of_metric
 from tuner.twin.nonnegative_fit import Fit, Row, fit
 from tuner.twin.pace_wander import wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
