@@ -81,7 +81,8 @@ def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) 
 
 
 def report(rounds: Sequence[Sequence[Compared]]) -> str:
-    """Errors of each forecast beside how far the engine is from itself, from round to round."""
+    """Errors of each forecast, whether its interval covers and how wide that is, beside how far the engine is from
+    itself, from round to round."""
     first = rounds[0]
     lines = ["| first round | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
     lines += ["|---|" + "---|" * len(WANTED)]
@@ -98,6 +99,7 @@ def report(rounds: Sequence[Sequence[Compared]]) -> str:
     for name, *_ in WANTED:
         errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in every]
         covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in every)
+        wide = np.median([one.forecast[name][2] / one.forecast[name][1] for one in every])
         real = [[one.measured[name] for one in found] for found in rounds]
         told = [[one.forecast[name][0] for one in found] for found in rounds]
         taus = list(map(kendall, real, told))
@@ -105,7 +107,7 @@ def report(rounds: Sequence[Sequence[Compared]]) -> str:
         own_tau = [kendall(one, other) for one, other in pairwise(real)]
         lines.append(
             f"- {name}: median error {np.median(errors):.1%}, worst {max(errors):.1%}, tau {np.mean(taus):.2f}; "
-            f"intervals cover {covered} of {len(every)}"
+            f"intervals cover {covered} of {len(every)}, of which the middle one's ends are {wide:.2f} times apart"
         )
         if itself:
             lines[-1] += f"; the engine beside itself: {np.median(itself):.1%}, tau {np.mean(own_tau):.2f}"
