@@ -5,6 +5,7 @@ it, and ends with exit status 0; one process owns a state folder at a time.
 """
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import os
@@ -70,6 +71,7 @@ class Agent:
             self._engine_tls = ClientTls(settings.engine_files, field="engine_ca_file")
         self._backend = backend or _backend_for(settings, self._engine_tls)
         self._stopping = asyncio.Event()
+        self._look = asyncio.Event()
         self._started_ns = time.time_ns()
         self._version = agent_version()
         self._hello: Hello | None = None
@@ -200,8 +202,9 @@ class Agent:
         await _send_rest(spool, shipper)
 
     async def _watch(self, opamp: OpampClient) -> None:
-        """Look at the engine every so often: is it well, and does it run what it was given?"""
+        """Look at the engine every so often, and when it has begun: is it well, and does it run what it was given?"""
         while True:
+            self._look.clear()
             for tls in (self._tls, self._engine_tls):
                 if tls is not None:
                     await asyncio.to_thread(tls.refresh)
@@ -211,7 +214,8 @@ class Agent:
             except TailwrightError as error:
                 log.debug("the effective configuration cannot be read: %s", error.message)
             opamp.changed()
-            await asyncio.sleep(self._settings.watch_interval_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), self._settings.watch_interval_s)
 
     def _publish(self, opamp: OpampClient, effective: EffectiveConfig | None) -> None:
         if effective is not None:
@@ -219,8 +223,9 @@ class Agent:
         opamp.changed()
 
     def _engine_seen(self, opamp: OpampClient, applier: Applier, hello: Hello) -> None:
+        """It says so itself, vLLM's plugin before its server listens: whether it serves is asked."""
         self._hello = hello
-        self._engine = EngineHealth(True)
+        self._look.set()
         applier.engine_seen(hello["boot"])
         opamp.changed()
 

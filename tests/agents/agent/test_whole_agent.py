@@ -187,6 +187,25 @@ def test_a_revoked_token_makes_the_agent_enrol_again(
     assert len(service.enrolments) == 2
 
 
+def test_an_engine_that_tells_of_itself_but_does_not_serve_yet_is_not_well(
+    agent_process: AgentProcess, engine: FakeEngine, service: FakeService, eventually: Eventually
+) -> None:
+    def told() -> list[bool]:
+        healths = [message.health for message in service.agents if message.HasField("health")]
+        return [health.component_health_map["engine"].healthy for health in healths]
+
+    engine.listens = False
+    agent_process.start()
+    eventually(told)
+    for life in (1, 2):
+        engine.restart(f"boot-{life}")
+        engine.emit(*request_events(time.time(), life))
+        eventually(lambda life=life: service.counts[REQUESTS] == life)  # So its hello was heard.
+    assert not any(told())
+    engine.listens = True
+    eventually(lambda: told()[-1])
+
+
 def test_a_second_agent_on_the_same_state_is_refused(
     agent_process: AgentProcess, service: FakeService, eventually: Eventually, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,12 +18,14 @@ MODEL = "fake-model"
 
 
 class FakeEngine:
-    """Events by `emit`; `refuse_with` makes PUT /config fail; `restart` is a new process that has forgotten all."""
+    """Events by `emit`; `listens` False: it is not ready to serve; `refuse_with` makes PUT /config fail; `restart` is a
+    new process that has forgotten all."""
 
     def __init__(self, ring: int = 100_000) -> None:
         self._lock = threading.Lock()
         self._ring = ring
         self.gone = False
+        self.listens = True
         self.cache_resets = 0
         self.refuse_with: TailwrightError | None = None
         self.applied: list[tuple[int, dict[str, Any]]] = []
@@ -96,7 +98,7 @@ class FakeEngine:
         return JSONResponse({"blocks": 7})
 
     async def _health(self, request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok"}) if self.listens else JSONResponse({"status": "starting"}, 503)
 
 
 def request_events(
