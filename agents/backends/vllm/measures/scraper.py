@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 BOOT_PREFIX = "scrape-"
 LONGEST_GAP_S = 300.0
+EARLY_S = 1.0
+"""So much too early at most a process tells that it began: Linux says the machine's own start in whole seconds. Nobody
+serves so soon after it."""
 TRACED_METRICS = frozenset(
     one.short for one in (metrics.TTFT, metrics.E2E, metrics.TPOT, metrics.QUEUE, metrics.PREFILL, metrics.DECODE)
 )
@@ -132,7 +135,7 @@ class Scraper:
 
 def _first(now: Reading, counted_until: float | None) -> Reading | None:
     """The reading to start from: None, so that all counts, when the server is younger than what was counted."""
-    young = counted_until is not None and now.started is not None and now.started > counted_until
+    young = counted_until is not None and now.started is not None and now.started > counted_until - EARLY_S
     return None if young and now.time - (counted_until or 0.0) <= LONGEST_GAP_S else now
 
 

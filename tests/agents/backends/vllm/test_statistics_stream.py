@@ -55,21 +55,24 @@ def test_a_server_that_comes_back_with_the_plugin_is_counted_raw_and_one_without
     server.start(plugin=False)
     backend = AttachedVllm(server.url, server.folder, scrape_interval_s=0.05)
 
+    async def until_told(following: Following, requests: int) -> None:
+        """A scrape may fall among what the server counts of one request: killed then, it takes the rest along."""
+        for name, count in (("requests", 1), ("e2e", 1), ("ttft", 1), ("output_tokens", 6)):
+            await following.until(name, count * requests)
+
     async def work(following: Following) -> None:
         await eventually(lambda: "step" in following.kinds)
         await complete(server, 4)
-        await following.until("requests", 4)
+        await until_told(following, 4)
         server.kill()
         await asyncio.to_thread(server.start, *ALL_LIMITS[:1])
         await complete(server, 5)
-        await following.until("requests", 9)
-        await following.until("e2e", 9)
+        await until_told(following, 9)
         assert (await backend.health()).degraded == ""
         server.kill()
         await asyncio.to_thread(server.start, plugin=False)
         await complete(server, 6)
-        for name, count in (("requests", 15), ("e2e", 15), ("ttft", 15), ("output_tokens", 90)):
-            await following.until(name, count)  # A scrape may fall among what the server counts of one request.
+        await until_told(following, 15)
         assert "/metrics" in (await backend.health()).degraded
 
     following = followed(backend, work)

@@ -153,7 +153,7 @@ def test_a_long_pause_is_not_shown_as_the_present() -> None:
     assert requests_in(scraper.read(late, 0, tracing=False)) == 0
 
 
-@pytest.mark.parametrize(("counted_until", "expected"), [(50.0, 3), (90.0, 0), (None, 0)])
+@pytest.mark.parametrize(("counted_until", "expected"), [(50.0, 3), (80.6, 3), (90.0, 0), (None, 0)])
 def test_after_raw_statistics_only_a_younger_server_counts_from_its_start(
     counted_until: float | None, expected: int
 ) -> None:
