@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from sqlmodel import Session
 
@@ -214,16 +215,12 @@ class Scribe:
         session.flush()
         self._remedy(session, rule, row)
         told = 0 if row.silenced else outbox.enqueue_firing(session, alert_view(row), self.now, self.external_url)
-        ledger.append(
+        self._note(
             session,
-            now=self.now,
-            actor=ledger.SERVICE,
-            kind="alert.fired",
-            subject=f"alert/{row.id}",
-            message=row.summary,
+            row,
+            "alert.fired",
+            row.summary,
             rule=rule.name,
-            labels=row.labels,
-            fingerprint=row.fingerprint,
             value_s=row.value,
             threshold_s=row.threshold,
             started_at=row.started_at.isoformat(),
@@ -250,16 +247,12 @@ class Scribe:
         session.flush()
         self._remedy(session, rule, row)
         told = 0 if row.silenced else self._deliver(session, row)
-        ledger.append(
+        self._note(
             session,
-            now=self.now,
-            actor=ledger.SERVICE,
-            kind="alert.updated",
-            subject=f"alert/{row.id}",
-            message=said,
+            row,
+            "alert.updated",
+            said,
             rule=rule.name,
-            labels=row.labels,
-            fingerprint=row.fingerprint,
             kinds=[kind.value for kind in news.kinds],
             value_s=row.value,
             diagnosis=row.diagnosis,
@@ -274,17 +267,28 @@ class Scribe:
         row.diagnosis, row.summary = found.model_dump(mode="json"), found.summary
         session.add(row)
         session.flush()
+        self._note(
+            session,
+            row,
+            "alert.corrected",
+            row.summary,
+            rule=rule.name,
+            diagnosis=row.diagnosis,
+        )
+
+    def _note(self, session: Session, row: AlertRow, kind: str, message: str, *, rule: str, **told: Any) -> None:
+        """What the ledger keeps of the alert."""
         ledger.append(
             session,
             now=self.now,
             actor=ledger.SERVICE,
-            kind="alert.corrected",
+            kind=kind,
             subject=f"alert/{row.id}",
-            message=row.summary,
-            rule=rule.name,
+            message=message,
+            rule=rule,
             labels=row.labels,
             fingerprint=row.fingerprint,
-            diagnosis=row.diagnosis,
+            **told,
         )
 
     def _remedy(self, session: Session, rule: AlertRule, row: AlertRow) -> None:
@@ -312,14 +316,10 @@ class Scribe:
         outbox.enqueue_resolved(session, alert_view(row), self.now, self.external_url)
         began = row.fired_at or row.started_at
         why = "" if because is None else f", for {because}"
-        ledger.append(
+        self._note(
             session,
-            now=self.now,
-            actor=ledger.SERVICE,
-            kind="alert.resolved",
-            subject=f"alert/{row.id}",
-            message=f"resolved after {(self.now - began).total_seconds():.0f} s{why}: {row.summary}",
+            row,
+            "alert.resolved",
+            f"resolved after {(self.now - began).total_seconds():.0f} s{why}: {row.summary}",
             rule=row.rule,
-            labels=row.labels,
-            fingerprint=row.fingerprint,
         )
