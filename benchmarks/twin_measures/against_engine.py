@@ -23,7 +23,7 @@ from controlplane.contract.metrics import TPOT, TTFT
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.nonnegative_fit import fit
-from tuner.twin.pace_wander import wander
+from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Pool, run_pool
 from tuner.twin.simulated_engine import Arrival
 from tuner.workload.generate import SHAPES, fitted, generate
@@ -66,8 +66,7 @@ def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) 
     pace = real["tpot:0.5"] / (run_pool(pool, known, Scale()).quantile(TPOT.short, 0.5) or real["tpot:0.5"])
     again = run_pool(replace(pool, cost=calibrated.cost.scaled(pace)), known, Scale())
     off = {name: (again.quantile(metric, q) or 0.0) / real[name] - 1 for name, metric, q in WANTED}
-    far = wander(served.steps, calibrated.cost)
-    costs = [calibrated.cost, *calibrated.draws, calibrated.cost.scaled(far), calibrated.cost.scaled(1.0 / far)]
+    costs = costs_around(calibrated, wander(served.steps, calibrated.cost))
     found = []
     for config in UNSEEN:
         measured = engine.serve(_arrivals(trace), config).figures()

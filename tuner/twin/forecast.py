@@ -20,8 +20,8 @@ from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
 from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.forecast_text import summary_of
-from tuner.twin.nonnegative_fit import Fit, Row, fit
-from tuner.twin.pace_wander import wander
+from tuner.twin.nonnegative_fit import Row, fit
+from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import EngineShape
 from tuner.twin.step_terms import NAMES, StepCost
@@ -78,9 +78,6 @@ class Known:
             )
         return found
 
-    def fitted(self, to_s: float, draws: int = 0) -> Fit:
-        return fit(self.rows(to_s), draws, self.task.asked.seed)
-
 
 def forecast(task: TwinTask) -> WhatIf:
     """Raises `NotFound` where there is too little to fit to, `BadRequest` for what the twin knows nothing of."""
@@ -88,11 +85,11 @@ def forecast(task: TwinTask) -> WhatIf:
     known = _known(task)
     pool = _pool(known)
     error, measured = _error(known, pool)
-    last = known.fitted(known.until_s, _DRAWS)
+    windows = known.rows(known.until_s)
+    last = fit(windows, _DRAWS, asked.seed)
     pace = _pace(known, replace(pool, cost=last.cost), known.until_s)
-    far = wander(known.rows(known.until_s), last.cost)
-    costs = [last.cost, *last.draws, last.cost.scaled(far), last.cost.scaled(1.0 / far)]
-    costs = [cost.scaled(pace) for cost in costs]
+    far = wander(windows, last.cost)
+    costs = [cost.scaled(pace) for cost in costs_around(last, far)]
     scale = Scale(asked.load, asked.prompts, asked.outputs)
     replicas = asked.replicas or pool.replicas
     changed_pool = replace(pool, config=config, replicas=replicas)
@@ -166,7 +163,7 @@ def _pool(known: Known) -> Pool:
     pool = Pool(
         _shape(known, 1.0, 1.0),
         task.config,
-        known.fitted(half_s).cost,
+        fit(known.rows(half_s), 0, known.task.asked.seed).cost,
         replicas=max(1, task.workload.nodes),
         drafts=Drafts.even(drafted, accepted),
         around=_around(known.records),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from tuner.twin.nonnegative_fit import Row
+from tuner.twin.nonnegative_fit import Fit, Row
 from tuner.twin.step_terms import StepCost
 
 STRETCHES = 8
@@ -34,3 +34,8 @@ def wander(rows: Sequence[Row], cost: StepCost) -> float:
         logs.append(math.log(math.fsum(rows[place].seconds for place in places) / expected))
     spread = float(np.std(logs, ddof=1)) * math.sqrt(1.0 + 1.0 / count)
     return math.exp(float(stats.t.ppf(SURE, count - 1)) * spread)
+
+
+def costs_around(fitted: Fit, far: float) -> list[StepCost]:
+    """Of the runs that a forecast's interval is made of: what was fitted first, then what it may be otherwise."""
+    return [fitted.cost, *fitted.draws, fitted.cost.scaled(far), fitted.cost.scaled(1.0 / far)]
