@@ -138,8 +138,7 @@ class Ended:
     @property
     def better(self) -> dict[str, Any] | None:
         """The winner's knobs where it is better than the default."""
-        is_better = self.winner is not None and self.verdict is StudyVerdict.BETTER
-        return self.winner.knobs if is_better and self.winner is not None else None
+        return self.winner.knobs if self.winner is not None and self.verdict is StudyVerdict.BETTER else None
 
 
 def finish(

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import httpx
 
@@ -11,7 +10,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
-from tests.processes import answers, wait_for
+from tests.processes import wait_for
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
 
@@ -45,9 +44,6 @@ def fleet_live(plan: Plan, start_nodes: Callable[[Fleet], int] = all_nodes) -> I
                 lambda: sum(node.healthy for node in client.nodes()) == wanted,
                 plan.start_limit_s,
             )
-            # vLLM's engine is there, and heard of, some seconds before its server listens.
-            for port in plan.engine_ports:
-                wait_for("its server listens", partial(answers, f"http://127.0.0.1:{port}/health"), plan.start_limit_s)
             fleet.start_traffic()
             yield fleet, client
     finally:
