@@ -12,12 +12,12 @@ import optuna
 
 from benchmarks.tuner_measures import finish_power, front_finish, front_rivals, noisy_oracle, search_regret
 from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
-from benchmarks.tuner_measures.measured_surface import full_weights, measured
+from benchmarks.tuner_measures.measured_surface import full_weights, measured, vllm
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
-SURFACES = {"narrow": narrow, "broken": broken, "measured": measured, "full": full_weights}
+SURFACES = {"narrow": narrow, "broken": broken, "measured": measured, "full": full_weights, "vllm": vllm}
 FORMULA, REAL = ("itl:0.99", "ttft:0.95"), ("tpot:0.95", "ttft:0.95")
-BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL}
+BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL, "vllm": REAL}
 """The limits of a surface that are its second and third objective, where several are sought at once."""
 
 

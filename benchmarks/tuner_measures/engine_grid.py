@@ -1,30 +1,35 @@
-"""Measure a whole grid of configurations on the real embedded engine, so that searches can be replayed on what it did.
+"""Measure a whole grid of configurations on a real engine, so that searches can be replayed on what it did.
 
     python -m benchmarks.tuner_measures.engine_grid --out benchmarks/tuner_measures/surfaces/embedded.json
     python -m benchmarks.tuner_measures.engine_grid --device cuda --model DIR --out ...
+    python -m benchmarks.tuner_measures.engine_grid --engine vllm --out benchmarks/tuner_measures/surfaces/vllm.json
 
 Every configuration serves two slices of traffic, each `--repeats` times, in another order each time, so that what
 wanders in a machine lies on all alike. The engine's clock is moved by its steps' processor time, on a GPU by the wall's
-(`recorded_engine`); prompts are real text in the bundled model's tokens, so that drafts are accepted as they are on it:
-DIR is a model with its vocabulary (`benchmarks.engine_rivals.widened`). The file is rewritten after each run.
+(`recorded_engine`, `stepped_vllm`); prompts are real text in the bundled model's tokens, so that drafts are accepted as
+they are on it: DIR is a model with its vocabulary (`benchmarks.engine_rivals.widened`). The file is rewritten after
+each run.
 """
 
 import argparse
 import json
 import math
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from transformers import AutoTokenizer
 
 from agents.engine.options import BUNDLED
 from benchmarks.engine_measures.machine import commit, describe_machine
+from benchmarks.tuner_measures.stepped_vllm import SteppedVllm
 from benchmarks.twin_measures.recorded_engine import RecordedEngine, Served
 from controlplane.contract.knobs import EngineConfig, canonical_json, parse_config
 from tuner.twin.dealt_traffic import Scale, dealt
@@ -47,7 +52,19 @@ CUDA_VALUES: dict[str, Sequence[Any]] = {
     "quantization": ["none", "fp8"],
     "max_num_seqs": [8, 32],
 }
+VLLM_VALUES: dict[str, Sequence[Any]] = {
+    "max_num_batched_tokens": [32, 64, 128, 256, 512, 2048],
+    "prefill_chunk_size": [32, 128, 0],
+    "num_speculative_tokens": [0, 2, 4],
+    "max_num_seqs": [4, 16],
+}
 CORPUS_TOKENS = 200_000
+
+
+class Engine(Protocol):
+    """What a grid is measured on."""
+
+    def serve(self, arrivals: Sequence[Arrival], config: EngineConfig) -> Served: ...
 
 
 def grid(ranges: Mapping[str, Sequence[Any]] = VALUES) -> list[EngineConfig]:
@@ -81,7 +98,7 @@ def figures(served: Served) -> dict[str, float]:
 
 
 def rounds(
-    engine: RecordedEngine, configs: list[EngineConfig], slices: Sequence[Sequence[Arrival]], repeats: int, seed: int
+    engine: Engine, configs: list[EngineConfig], slices: Sequence[Sequence[Arrival]], repeats: int, seed: int
 ) -> Iterator[tuple[int, int, str, Served]]:
     """(round, slice, configuration as JSON, what was served), in order. Weights are swapped twice a round."""
     random = Random(seed)
@@ -99,6 +116,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20.0, help="requests a second, of the engine's clock")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--model", type=Path, default=BUNDLED)
+    parser.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--kv-bytes", type=int, default=64 * 2**20)
@@ -109,6 +127,8 @@ def main() -> None:
     corpus = read_tokens(lambda text: tokenizer.encode(text, add_special_tokens=False), CORPUS_TOKENS)
     slices = [traffic(given.seed + place, given.requests, given.rate, corpus) for place in (0, 1)]
     values = VALUES if given.device == "cpu" else CUDA_VALUES
+    if given.engine == "vllm":
+        values = VLLM_VALUES
     told: dict[str, Any] = {
         "machine": describe_machine(given.device),
         "model": given.model.name,
@@ -120,8 +140,25 @@ def main() -> None:
         "values": values,
         "runs": {},
     }
-    engine = RecordedEngine(given.model, given.kv_bytes, device=given.device, dtype=given.dtype)
-    began, every = time.monotonic(), rounds(engine, grid(values), slices, given.repeats, given.seed)
+    with ExitStack() as ends:
+        engine: Engine
+        if given.engine == "vllm":
+            vllm = ends.enter_context(SteppedVllm(given.model, Path(ends.enter_context(tempfile.TemporaryDirectory()))))
+            told["engine"], engine = f"vllm {vllm.version}", vllm
+        else:
+            engine = RecordedEngine(given.model, given.kv_bytes, device=given.device, dtype=given.dtype)
+        measure(engine, grid(values), slices, told, given)
+
+
+def measure(
+    engine: Engine,
+    configs: list[EngineConfig],
+    slices: Sequence[Sequence[Arrival]],
+    told: dict[str, Any],
+    given: argparse.Namespace,
+) -> None:
+    """Into the file that was asked for, anew after each run."""
+    began, every = time.monotonic(), rounds(engine, configs, slices, given.repeats, given.seed)
     for count, (number, place, key, served) in enumerate(every, start=1):
         runs: list[list[dict[str, float]]] = told["runs"].setdefault(key, [[], []])
         runs[place].append({name: round(value, 7) for name, value in figures(served).items()})

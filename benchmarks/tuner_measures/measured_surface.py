@@ -1,10 +1,11 @@
-"""Surfaces that the real engine was measured on once (`engine_grid`), replayed with the noise of those measurements.
+"""Surfaces that real engines were measured on once (`engine_grid`), replayed with the noise of those measurements.
 
 A configuration's truth is the geometric mean of its runs on one slice of traffic: seeds take the slices by turns. A
 run's noise is that of one of all runs that were measured, in all of its figures at once. Another slice is another
 surface, so that fresh runs here are of the same traffic.
 Each seed draws limits and what the pool runs by default. `measured` has weights of 8 bits among its configurations,
-which are twice as fast here whatever else is set; `full_weights` has not, as where a quality gate refuses them.
+which are twice as fast here whatever else is set; `full_weights` has not, as where a quality gate refuses them. `vllm`
+is vLLM's, with weights as they are.
 """
 
 import json
@@ -23,7 +24,7 @@ from controlplane.contract.knobs import QUANTIZATION, EngineConfig, Quantization
 from tuner.search.objective import Assessment
 from tuner.search.space import Space
 
-EMBEDDED = Path(__file__).parent / "surfaces/embedded.json"
+EMBEDDED, VLLM = (Path(__file__).parent / f"surfaces/{engine}.json" for engine in ("embedded", "vllm"))
 OBJECTIVE, LIMITS = "e2e:0.5", ("tpot:0.95", "ttft:0.95")
 OFF = 1.2
 """A default is at least so many times as slow as the best: there is something to find."""
@@ -72,6 +73,10 @@ def full_weights(seed: int = 0, path: Path = EMBEDDED) -> ReplayedSurface:
     return measured(seed, path, quantized=False)
 
 
+def vllm(seed: int = 0) -> ReplayedSurface:
+    return measured(seed, VLLM)
+
+
 @cache
 def measured(seed: int = 0, path: Path = EMBEDDED, *, quantized: bool = True) -> ReplayedSurface:
     """Limits that 10 to 35 % of the configurations keep, and a default of full weights that does or does not."""
@@ -87,7 +92,7 @@ def measured(seed: int = 0, path: Path = EMBEDDED, *, quantized: bool = True) ->
     slow = [key for key in sorted(table) if is_full(key) and table[key].objective >= OFF * best]
     default = json.loads(slow[int(random.integers(len(slow)))])
     fixed = {name: value for name, value in EngineConfig().knobs().items() if name not in values}
-    name = "embedded engine, measured" + ("" if quantized else ", full weights")
+    name = f"{path.stem} engine, measured" + ("" if quantized else ", full weights")
     return ReplayedSurface(name, Space(values, fixed), default, table, table, float(grid.noise[:, 0].std()), grid.noise)
 
 

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.tuner_measures.engine_grid import VALUES, grid
+from benchmarks.tuner_measures.engine_grid import VALUES, VLLM_VALUES, grid
 from benchmarks.tuner_measures.known_surfaces import configurations
-from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, ReplayedSurface, measured, read
+from benchmarks.tuner_measures.measured_surface import (
+    EMBEDDED,
+    LIMITS,
+    OBJECTIVE,
+    ReplayedSurface,
+    measured,
+    read,
+    vllm,
+)
 from controlplane.contract.knobs import canonical_json
 
 
@@ -79,3 +87,10 @@ def test_what_is_kept_with_the_project_is_whole() -> None:
     assert isinstance(surface, ReplayedSurface)
     assert {canonical_json(config.knobs()) for config in grid()} == set(surface.seen)
     assert len(surface.runs) == 2 * 2 * len(surface.seen)
+
+
+def test_what_is_kept_of_vllm_is_whole() -> None:
+    surface = vllm(0)
+    assert {canonical_json(config.knobs()) for config in grid(VLLM_VALUES)} == set(surface.seen)
+    assert len(surface.runs) == 2 * 2 * len(surface.seen)
+    assert len({truth.objective for truth in surface.seen.values()}) == len(surface.seen)
