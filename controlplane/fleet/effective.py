@@ -32,6 +32,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "sources": frozenset(KNOBS),
     "change_classes": frozenset(KNOBS),
     "live_limits": _NUMERIC,
+    "live_floors": _NUMERIC,
     "limits": _NUMERIC,
     "costs": frozenset(change.value for change in ChangeClass),
 }

@@ -147,6 +147,7 @@ class TrialNode:
         return Capabilities(
             quantization=tuple(effective.formats) or (runs,),
             maximum=dict(effective.limits),
+            minimum=dict(effective.live_floors),
             # vLLM refuses to start with fewer batched tokens than sequences.
             tokens_at_least_seqs=self._view.backend == VLLM,
             held=None if effective.memory is None else Held(effective.memory, effective.knobs),

@@ -22,6 +22,8 @@ _SCHEDULER = {
     knobs.QUANTIZATION: "vLLM model_config.quantization",
 }
 _INFO = "GET /server_info: "
+_BOUNDS = ("capacity", "floor")
+"""Parts of what the plugin tells."""
 OWN_SCHEDULER = "tailwright_vllm."
 
 
@@ -38,18 +40,26 @@ def from_scheduler(told: dict[str, Any], costs: dict[ChangeClass, ChangeCost]) -
             continue
         why = fixed.get(name) or "started so"
         sources[name] = _SCHEDULER[name] if name in live or name not in told["knobs"] else f"{_SCHEDULER[name]}; {why}"
-    limits = {name: most for name, most in told.get("capacity", {}).items() if name in live}
+    limits, floors = live_bounds(told)
     return EffectiveConfig(
         revision=told["revision"],
         knobs=runs,
         sources=sources,
         change_classes={name: ChangeClass.LIVE if name in live else ChangeClass.RESTART for name in KNOBS},
         live_limits=limits,
+        live_floors=floors,
         limits={**limits, **_as_started({name: runs[name] for name in runs if name in KNOBS}, live)},
         declared=further,
         formats=_formats(runs),
         costs=costs,
     )
+
+
+def live_bounds(told: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """The most and the least that each live knob can be moved to."""
+    live = told.get("live", [])
+    most, least = ({name: told.get(of, {})[name] for name in told.get(of, {}) if name in live} for of in _BOUNDS)
+    return most, least
 
 
 def from_server(config: dict[str, Any] | None, revision: int, costs: dict[ChangeClass, ChangeCost]) -> EffectiveConfig:

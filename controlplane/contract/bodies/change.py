@@ -37,20 +37,28 @@ def class_of(name: str, backend: str, effective: EffectiveConfig | None = None) 
 def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, Any]) -> ChangeClass | None:
     """The hardest class among the knobs that have to change for `wanted`; None when none has to.
 
-    A live knob above the node's `live_limits` needs a restart. A knob that the node does not report counts as equal;
-    one that it declares and `wanted` does not name is wanted as it was at the start.
+    A live knob beyond the node's `live_floors` and `live_limits` needs a restart. A knob that the node does not report
+    counts as equal; one that it declares and `wanted` does not name is wanted as it was at the start.
     """
     found: ChangeClass | None = None
     known = {name: value for name, value in wanted.items() if name in KNOBS or name in effective.declared}
     known = started_as(effective.declared, known)
     for name, (value, _) in difference(known, effective.knobs).items():
         needed = class_of(name, backend, effective)
-        limit = effective.live_limits.get(name)
-        if needed is ChangeClass.LIVE and limit is not None and largest(value) > limit:
+        if needed is ChangeClass.LIVE and not goes_live(effective, name, value):
             needed = ChangeClass.RESTART
         if found is None or _HARDER[needed] > _HARDER[found]:
             found = needed
     return found
+
+
+def goes_live(effective: EffectiveConfig, name: str, value: Any) -> bool:
+    """Whether a live knob of the contract takes this value while the engine serves."""
+    least, most = effective.live_floors.get(name), effective.live_limits.get(name)
+    if least is None and most is None:
+        return True
+    number = largest(value)
+    return (most is None or number <= most) and (least is None or number >= least or number == 0)
 
 
 def restarting(effective: EffectiveConfig, wanted: Mapping[str, Any]) -> list[str]:

@@ -66,8 +66,9 @@ class ChangeCost(BaseModel):
 class EffectiveConfig(BaseModel):
     """Read back from the engine, knob by knob, never echoed from the request.
 
-    A knob that cannot be read is left out. `change_classes` say what a change costs on this node; up to `live_limits` a
-    knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
+    A knob that cannot be read is left out. `change_classes` say what a change costs on this node; from `live_floors` up
+    to `live_limits` a knob of class live needs nothing more, beyond these a restart, and above `limits` it cannot go
+    here at all.
     """
 
     revision: int = Field(
@@ -86,6 +87,11 @@ class EffectiveConfig(BaseModel):
         default={},
         max_length=MOST_ENTRIES,
         description="up to here a live knob needs nothing more, above it a restart",
+    )
+    live_floors: dict[Named, Limit] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="down to here a live knob needs nothing more, below it (but for 0, which is off) a restart",
     )
     limits: dict[Named, Limit] = Field(
         default={}, max_length=MOST_ENTRIES, description="above this a knob cannot go on this node"

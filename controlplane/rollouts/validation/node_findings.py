@@ -9,7 +9,7 @@ What it has not told, what a change costs, and all about a node that is away is 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.contract.bodies.change import class_of, needed_class, restarting
+from controlplane.contract.bodies.change import class_of, goes_live, needed_class, restarting
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import BadRequest, KnobOutOfRange
@@ -104,13 +104,18 @@ def _of_declared(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -
 
 
 def _of_limits(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> Iterator[Finding]:
-    wanted, most, live = largest(value), runs.limits.get(name), runs.live_limits.get(name)
+    wanted, most = largest(value), runs.limits.get(name)
+    live, least = runs.live_limits.get(name), runs.live_floors.get(name)
     if most is not None and wanted > most:
         problem, mend = f"{wanted} is above {most}, its limit", f"at most {most}, or start its engine with more"
         yield Finding(node=node.node, field=f"knobs.{name}", refuses=node.connected, problem=problem, mend=mend)
-    elif live is not None and wanted > live and class_of(name, node.backend, runs) is ChangeClass.LIVE:
-        problem = f"{wanted} is above {live}, up to which it changes while it serves, so it restarts"
-        yield _told(node, f"knobs.{name}", problem, f"at most {live}, to keep it serving")
+    elif class_of(name, node.backend, runs) is ChangeClass.LIVE and not goes_live(runs, name, value):
+        above = live is not None and wanted > live
+        beyond, mend = (
+            (f"above {live}, up", f"at most {live}") if above else (f"below {least}, down", f"at least {least}")
+        )
+        problem = f"{wanted} is {beyond} to which it changes while it serves, so it restarts"
+        yield _told(node, f"knobs.{name}", problem, f"{mend}, to keep it serving")
 
 
 def _of_memory(node: NodeView, runs: EffectiveConfig, knobs: Mapping[str, Any]) -> Iterator[Finding]:

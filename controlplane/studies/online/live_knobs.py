@@ -49,13 +49,26 @@ def _class(name: str, node: NodeView) -> ChangeClass:
 
 
 def _reach(name: str, wanted: KnobRange | None, serving: Sequence[NodeView]) -> Reach:
-    mosts = {node.node: most for node in serving if (most := _most(name, node)) is not None}
-    node = min(mosts, key=lambda one: mosts[one], default=None)
-    most = None if node is None else mosts[node]
-    if wanted is not None and most is not None and (highest := _highest(wanted)) > most:
-        field = f"space.{name}.{'choices' if wanted.choices is not None else 'maximum'}"
-        raise BadRequest(f"{field}: node {node} takes at most {most} while it serves, not {highest}", field=field)
-    return reach_of(name, wanted, most)
+    if wanted is not None:
+        for node in serving:
+            _check_within(name, wanted, node)
+    mosts = [most for node in serving if (most := _most(name, node)) is not None]
+    return reach_of(name, wanted, min(mosts, default=None), max((_least(name, node) for node in serving), default=0))
+
+
+def _check_within(name: str, wanted: KnobRange, node: NodeView) -> None:
+    """Raises `BadRequest` for what the node cannot take while it serves."""
+    numbers, most, least = _numbers(wanted), _most(name, node), _least(name, node)
+    listed = wanted.choices is not None
+    if most is not None and max(numbers) > most:
+        field = f"space.{name}.{'choices' if listed else 'maximum'}"
+        told = f"at most {most} while it serves, not {max(numbers)}"
+    elif low := [one for one in numbers if 0 < one < least]:
+        field = f"space.{name}.{'choices' if listed else 'minimum'}"
+        told = f"no fewer than {least} while it serves, not {min(low)}"
+    else:
+        return
+    raise BadRequest(f"{field}: node {node.node} takes {told}", field=field)
 
 
 def _most(name: str, node: NodeView) -> int | None:
@@ -65,6 +78,11 @@ def _most(name: str, node: NodeView) -> int | None:
     return min((one for one in told if one is not None), default=None)
 
 
-def _highest(wanted: KnobRange) -> int:
-    values: Sequence[Any] = [wanted.maximum] if wanted.choices is None else wanted.choices
-    return max(map(largest, values))
+def _least(name: str, node: NodeView) -> int:
+    return 0 if node.effective is None else node.effective.live_floors.get(name, 0)
+
+
+def _numbers(wanted: KnobRange) -> list[int]:
+    """Of a range its ends."""
+    values: Sequence[Any] = [wanted.minimum, wanted.maximum] if wanted.choices is None else wanted.choices
+    return [largest(value) for value in values]

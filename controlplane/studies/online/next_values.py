@@ -19,24 +19,28 @@ _NEARLY = 1e-9
 
 @dataclass(frozen=True)
 class Reach:
-    """How far a knob may go: between two numbers, both included, or by choices where there are some."""
+    """How far a knob may go: between two numbers, both included, or by choices where there are some. least: nothing
+    below it but 0, which is off."""
 
     low: int
     high: int
     choices: tuple[Any, ...] = ()
+    least: int = 0
 
 
-def reach_of(name: str, wanted: KnobRange | None, most: int | None = None) -> Reach:
-    """What a study asks for, else all that the knob can be. most: what its nodes take while they serve; None: any."""
+def reach_of(name: str, wanted: KnobRange | None, most: int | None = None, least: int = 0) -> Reach:
+    """What a study asks for, else all that the knob can be. most, least: what its nodes take while they serve, None:
+    any."""
     knob = KNOBS[name]
     assert knob.minimum is not None and knob.maximum is not None  # A weight format is never live.
     high = knob.maximum if most is None else min(knob.maximum, most)
     if wanted is None:
-        return Reach(int(knob.minimum), int(high))
+        return Reach(int(knob.minimum), int(high), least=least)
     if wanted.choices is not None:
-        return Reach(int(knob.minimum), int(high), tuple(one for one in wanted.choices if largest(one) <= high))
+        choices = tuple(one for one in wanted.choices if largest(one) <= high and not 0 < largest(one) < least)
+        return Reach(int(knob.minimum), int(high), choices, least)
     assert wanted.minimum is not None and wanted.maximum is not None  # A range has one of the two forms.
-    return Reach(int(wanted.minimum), int(min(high, wanted.maximum)))
+    return Reach(int(wanted.minimum), int(min(high, wanted.maximum)), least=least)
 
 
 def effect(name: str, value: Any) -> float:
@@ -56,9 +60,9 @@ def neighbour(name: str, runs: Mapping[str, Any], reach: Reach, step: float, *, 
     off = name == PREFILL_CHUNK_SIZE
     budget = int(runs[MAX_NUM_BATCHED_TOKENS])
     if off and (value == 0 or value >= budget):
-        return None if up else _down(budget, reach, step, least=1)
+        return None if up else _down(budget, reach, step, off=off)
     if not up:
-        return _down(value, reach, step, least=1 if off else 0)
+        return _down(value, reach, step, off=off)
     found = max(value + 1, math.floor(value * step + _NEARLY))
     if off and found >= budget and reach.low == 0:
         return 0
@@ -66,8 +70,8 @@ def neighbour(name: str, runs: Mapping[str, Any], reach: Reach, step: float, *, 
     return found if found > value else None
 
 
-def _down(value: int, reach: Reach, step: float, *, least: int) -> int | None:
-    found = max(min(value - 1, math.ceil(value / step - _NEARLY)), reach.low, least)
+def _down(value: int, reach: Reach, step: float, *, off: bool) -> int | None:
+    found = max(min(value - 1, math.ceil(value / step - _NEARLY)), reach.low, reach.least, 1 if off else 0)
     return found if found < value else None
 
 

@@ -18,6 +18,7 @@ GOOD: dict[str, Any] = {
     "sources": {"max_num_seqs": "GET /config", "block_size": "argument"},
     "change_classes": {"quantization": "swap"},
     "live_limits": {"max_num_seqs": 64},
+    "live_floors": {"max_num_batched_tokens": 9},
     "limits": {"max_num_seqs": 128},
     "formats": ["none", "int8"],
     "costs": {

@@ -23,6 +23,7 @@ EFFECTIVE = EffectiveConfig(
     knobs=KNOBS,
     change_classes={"quantization": ChangeClass.RESTART},
     live_limits={"max_num_batched_tokens": 1024},
+    live_floors={"max_num_batched_tokens": 40},
     limits={"max_num_batched_tokens": 1024, "num_speculative_tokens": 0},
     formats=["none", "int8"],
     costs={ChangeClass.RESTART: ChangeCost(count=1, last_s=200.0, mean_s=200.0)},
@@ -137,6 +138,7 @@ def test_capabilities_are_what_the_agent_reports() -> None:
     assert can.quantization == ("none", "int8") and node.gives_token_ids
     space = build_space({}, KNOBS, can)
     assert max(space.values["max_num_batched_tokens"]) == 1024
+    assert min(space.values["max_num_batched_tokens"]) == 64, "32 is below what its scheduler can work with"
     assert "num_speculative_tokens" not in space.values  # vLLM was started without drafts.
     bare = trial_node(
         Plane(view()), view(effective=EffectiveConfig(revision=1, knobs={**KNOBS, "quantization": "fp8"}))

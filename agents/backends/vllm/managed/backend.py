@@ -28,6 +28,7 @@ from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.managed.variant_sizes import by_format, variant_sizes
 from agents.backends.vllm.node_file import NodeFile
+from agents.backends.vllm.readback import live_bounds
 from controlplane.contract import knobs
 from controlplane.contract.bodies.change import restarting
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
@@ -324,10 +325,12 @@ def _effective(
     """
     told = server.told()
     live: list[str] = [] if told is None else told["live"]
+    most, least = live_bounds(told or {})
     about: dict[str, Any] = {
         "declared": declared_of(node, {} if told is None else further_live(told), restart),
         "change_classes": {name: ChangeClass.LIVE if name in live else restart for name in KNOBS},
-        "live_limits": {} if told is None else {name: most for name, most in told["capacity"].items() if name in live},
+        "live_limits": most,
+        "live_floors": least,
         "limits": {**node.limits.model_dump(), **({} if node.speculative else {knobs.NUM_SPECULATIVE_TOKENS: 0})},
         "formats": [one.value for one in node.variants],
         "costs": costs,

@@ -100,7 +100,9 @@ def test_the_scheduler_tells_what_moves_and_why_the_rest_does_not() -> None:
     assert found.change_classes["num_speculative_tokens"] is ChangeClass.RESTART
     assert "insists" in found.sources["num_speculative_tokens"]
     assert found.live_limits == {"max_num_batched_tokens": 1024, "max_num_seqs": 16}
+    assert found.live_floors == {"max_num_batched_tokens": 9, "prefill_chunk_size": 9}
     assert found.limits == {**found.live_limits, "num_speculative_tokens": 4}
+    assert from_scheduler({**told, "live": []}, {}).live_floors == {}, "a knob that does not move has none"
     assert found.formats == ["none"]
 
 

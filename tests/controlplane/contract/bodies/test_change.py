@@ -11,6 +11,7 @@ NODE = EffectiveConfig(
     knobs=EngineConfig(max_num_batched_tokens=512).knobs(),
     change_classes={"quantization": ChangeClass.RESTART, "max_num_batched_tokens": ChangeClass.LIVE},
     live_limits={"max_num_batched_tokens": 1024, "num_speculative_tokens": 4},
+    live_floors={"max_num_batched_tokens": 9, "prefill_chunk_size": 9},
     costs={ChangeClass.RESTART: ChangeCost(count=2, last_s=250.0, mean_s=90.0)},
 )
 
@@ -22,6 +23,9 @@ NODE = EffectiveConfig(
         ({"max_num_batched_tokens": 512}, None),
         ({"max_num_batched_tokens": 1024}, ChangeClass.LIVE),
         ({"max_num_batched_tokens": 1025}, ChangeClass.RESTART),
+        ({"max_num_batched_tokens": 9, "prefill_chunk_size": 9}, ChangeClass.LIVE),
+        ({"max_num_batched_tokens": 8}, ChangeClass.RESTART),
+        ({"prefill_chunk_size": 8}, ChangeClass.RESTART),
         ({"max_num_seqs": 8}, ChangeClass.LIVE),
         ({"num_speculative_tokens": [[2, 4], [8, 1]]}, ChangeClass.LIVE),
         ({"num_speculative_tokens": [[2, 5], [8, 1]]}, ChangeClass.RESTART),
@@ -30,6 +34,11 @@ NODE = EffectiveConfig(
 )
 def test_the_hardest_knob_decides(knobs: dict[str, object], needed: ChangeClass | None) -> None:
     assert needed_class("vllm", NODE, {**NODE.knobs, **knobs}) is needed
+
+
+def test_off_is_below_no_floor() -> None:
+    pieces = NODE.model_copy(update={"knobs": {**NODE.knobs, "prefill_chunk_size": 64}})
+    assert needed_class("vllm", pieces, {**pieces.knobs, "prefill_chunk_size": 0}) is ChangeClass.LIVE
 
 
 def test_what_a_node_does_not_say_is_the_contracts() -> None:

@@ -66,6 +66,15 @@ def test_above_the_live_limit_it_restarts_which_is_told_with_its_price() -> None
     ]
 
 
+def test_below_the_floor_of_its_scheduler_it_restarts_too() -> None:
+    one = node(live_floors={"max_num_batched_tokens": 9}, live_limits={"max_num_batched_tokens": 1024})
+    told, *_ = findings({**RUNS, "max_num_batched_tokens": 8}, [one])
+    assert not told.refuses and told.sentence == (
+        "gpu-1: knobs.max_num_batched_tokens: 8 is below 9, down to which it changes while it serves, so it restarts; "
+        "at least 9, to keep it serving"
+    )
+
+
 def test_a_price_that_nobody_measured_is_not_made_up() -> None:
     found, _ = findings({**RUNS, "quantization": "int8"}, [node(backend="embedded", formats=["none", "int8"])])
     assert found.problem == "it needs a swap; nobody has measured what that takes there"

@@ -56,6 +56,18 @@ def test_what_a_node_takes_bounds_a_reach() -> None:
     assert reach_of(MAX_NUM_SEQS, KnobRange(choices=[8, 128]), 64).choices == (8,)
 
 
+def test_nothing_goes_below_what_a_node_takes_but_off() -> None:
+    """From a little above the floor down to it and no further; a chunk size may still be off."""
+    reach = reach_of(MAX_NUM_BATCHED_TOKENS, None, least=9)
+    runs = EngineConfig(max_num_batched_tokens=10).knobs()
+    assert neighbour(MAX_NUM_BATCHED_TOKENS, runs, reach, 2.0, up=False) == 9
+    assert neighbour(MAX_NUM_BATCHED_TOKENS, {**runs, MAX_NUM_BATCHED_TOKENS: 9}, reach, 2.0, up=False) is None
+    pieces, small = reach_of(PREFILL_CHUNK_SIZE, None, least=9), {**runs, PREFILL_CHUNK_SIZE: 9}
+    assert neighbour(PREFILL_CHUNK_SIZE, small, pieces, 2.0, up=False) is None
+    assert neighbour(PREFILL_CHUNK_SIZE, small, pieces, 2.0, up=True) == 0
+    assert reach_of(PREFILL_CHUNK_SIZE, KnobRange(choices=[0, 4, 16]), least=9).choices == (0, 16)
+
+
 @given(
     st.sampled_from([MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, PREFILL_CHUNK_SIZE]),
     st.integers(1, 4096),
