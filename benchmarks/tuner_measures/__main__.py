@@ -10,7 +10,14 @@ import platform
 import numpy as np
 import optuna
 
-from benchmarks.tuner_measures import finish_power, front_finish, front_rivals, noisy_oracle, search_regret
+from benchmarks.tuner_measures import (
+    finish_power,
+    front_finish,
+    front_rivals,
+    noisy_oracle,
+    search_regret,
+    whole_studies,
+)
 from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
 from benchmarks.tuner_measures.measured_surface import full_weights, measured, vllm
 from benchmarks.tuner_measures.search_rivals import PLAYERS
@@ -24,7 +31,7 @@ BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL, 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
-        "--only", default="search,power,studies", help="of search, pareto, fronts, power, studies, oracle"
+        "--only", default="search,power,studies", help="of search, pareto, fronts, power, errors, studies, oracle"
     )
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join({**PLAYERS, **front_rivals.PLAYERS}))
@@ -32,6 +39,7 @@ def main() -> None:
     options.add_argument("--first-seed", type=int, default=0, help="of studies, fronts and pareto")
     options.add_argument("--trials", type=int, default=20)
     options.add_argument("--objectives", type=int, choices=(2, 3), default=2, help="of pareto, end-to-end time counted")
+    options.add_argument("--finishes", type=int, default=20_000, help="of errors")
     chosen = options.parse_args()
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     versions = f"python {platform.python_version()}, numpy {np.__version__}, optuna {optuna.__version__}"
@@ -58,15 +66,20 @@ def main() -> None:
     if "power" in chosen.only:
         for noise in finish_power.NOISES:
             finish_power.power(2000, noise, seed=1)
+    if "errors" in chosen.only:
+        print(f"\nof equal arms one is called better, among {chosen.finishes} finishes, seed 1 (one standard error)\n")
+        print("| noise | finalists | wrongly better | runs |\n|---|---|---|---|")
+        for world in whole_studies.WORLDS:
+            whole_studies.errors(chosen.finishes, world, seed=1)
     if "studies" in chosen.only:
         print("\nwhole studies of 12 trials, heats and pairs on fresh traffic\n")
         print(
             "| surface | called better | winner breaks a limit | regret, median / 90th | runs |\n|---|---|---|---|---|"
         )
         for name in chosen.surfaces.split(","):
-            finish_power.studies(name, SURFACES[name], seeds)
-        finish_power.studies("flat", lambda _: flat(), range(chosen.first_seed, chosen.first_seed + 2 * chosen.seeds))
-        finish_power.studies("flat, all else 15 % better", lambda _: flat(gain=0.15), seeds)
+            whole_studies.studies(name, SURFACES[name], seeds)
+        whole_studies.studies("flat", lambda _: flat(), range(chosen.first_seed, chosen.first_seed + 2 * chosen.seeds))
+        whole_studies.studies("flat, all else 15 % better", lambda _: flat(gain=0.15), seeds)
 
 
 if __name__ == "__main__":

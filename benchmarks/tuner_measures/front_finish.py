@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tuner_measures.finish_power import finish
 from benchmarks.tuner_measures.front_rivals import Objectives
 from benchmarks.tuner_measures.known_surfaces import Surface
+from benchmarks.tuner_measures.whole_studies import finish
 from controlplane.contract.bodies.studies import Objective
 from controlplane.contract.knobs import canonical_json
 from tuner.search.front import hypervolume

@@ -7,15 +7,15 @@ Gone on with by another worker it takes every run from before, and keeps the des
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from controlplane.contract.bodies.studies import RunOrder, StudyCreate, StudyVerdict, Trial
+from controlplane.contract.bodies.studies import Evaluation, RunOrder, StudyCreate, StudyVerdict, Trial
 from tuner.replay.replay import key
 from tuner.search.charge import cheap_s, dear_s
 from tuner.search.objective import Assessment, violations
-from tuner.search.search import Outcome
+from tuner.search.search import Outcome, Search
 from tuner.study.heats import HEATS, standing, still_running
 from tuner.study.remeasure import (
     BLOCKS_CHANGES,
@@ -31,15 +31,39 @@ from tuner.study.remeasure import (
     verdict,
 )
 from tuner.study.time_plan import CAUTION, TimePlan
-from tuner.study.trial_node import TrialNode
 from tuner.study.trial_run import Measured, together
 
+MARGINAL = 0.25
+"""A winner that exceeded a limit by more than this in the search is not worth a re-measurement."""
 Run = Callable[[dict[str, Any], RunOrder], Measured]
 """Measure a configuration in its place of the finish, and report it; or what came of that before."""
 Plan = tuple[int, str, list[tuple[int, str]], str]
 """Most pairs, design, runs in order, and what to say of their length."""
 Known = Callable[[dict[str, Any], int], Measured | None]
 """What came of a configuration in this heat before."""
+
+
+class Changes(Protocol):
+    """What changes of configuration cost where the runs are."""
+
+    def charge(self, knobs: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> float:
+        """Expected seconds of going to `knobs`, from `before` or else from what runs now."""
+
+
+def over_all(runs: Sequence[Measured], spec: StudyCreate) -> dict[str, float]:
+    """The limits over all requests of these runs together."""
+    return violations(together(runs, spec), spec)
+
+
+def finalists_of(search: Search, most: int) -> list[Outcome]:
+    """What the search has found beside the default: its finalists; without any, what it would take."""
+    found, best = search.finalists(most), search.best()
+    return found or ([best] if best is not None and best.knobs != search.default else [])
+
+
+def near_limits(finalists: Sequence[Outcome]) -> list[Outcome]:
+    """Those worth a re-measurement."""
+    return [one for one in finalists if one.assessment.worst <= MARGINAL]
 
 
 class NotMeasured(Exception):
@@ -80,23 +104,34 @@ class Finished:
     race: Race
     excess: dict[str, float]
 
+    def verdict(self, evaluation: Evaluation | None = None) -> StudyVerdict:
+        """`evaluation`: the study's own, where it asked for one."""
+        race = self.race
+        return verdict(race.found, self.excess, race.unsure, evaluation, also_held=race.also_held)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether nothing but an evaluation is in the way."""
+        return self.verdict() is StudyVerdict.BETTER
+
 
 class Finish:
-    """One study's finish. `run` measures on the second slice."""
+    """One study's finish. `run` measures on the second slice; `over_all`: the limits over several runs."""
 
     def __init__(
         self,
         spec: StudyCreate,
-        node: TrialNode,
+        node: Changes,
         time_plan: TimePlan,
         run: Run,
         progress: Callable[[str], None],
         *,
         known: Known = lambda _, __: None,
         begun: Begun | None = None,
+        over_all: Callable[[Sequence[Measured], StudyCreate], Mapping[str, float]] = over_all,
     ) -> None:
         self._spec, self._node, self._time, self._run, self._progress = spec, node, time_plan, run, progress
-        self._known, self._begun = known, begun
+        self._known, self._begun, self._over_all = known, begun, over_all
 
     def decide(self, finalists: Sequence[Outcome], default: dict[str, Any]) -> Finished:
         """`finalists`: at least one, the likeliest first. Raises NotMeasured. Where none is better, what came of the
@@ -112,7 +147,7 @@ class Finish:
             except NotMeasured as error:
                 self._progress(str(error))
                 break
-            if self._is_better(latest):
+            if latest.is_better:
                 return latest
         return found
 
@@ -137,24 +172,16 @@ class Finish:
                 excess |= measured.assessment.violations
             if race.settled:
                 break
-        return Finished(winner, race, excess | self._over_all(winners))
+        return Finished(winner, race, {**excess, **self._over_all(winners, self._spec)})
 
     def _may_go_on(self, before: Finished, winner: Outcome, default: dict[str, Any]) -> bool:
         """Whether the next one meets the default: the one before was faster, something else was in its way, and there
         is time for as many pairs."""
         race = before.race
-        if self._is_better(before) or race.found.low <= 0 or race.design != INTERLEAVED:
+        if before.is_better or race.found.low <= 0 or race.design != INTERLEAVED:
             return False
         begun = self._begun is not None and winner.knobs in self._begun.winners
         return begun or self._affordable(winner, default) >= race.last
-
-    def _is_better(self, finished: Finished) -> bool:
-        race = finished.race
-        return verdict(race.found, finished.excess, race.unsure, also_held=race.also_held) is StudyVerdict.BETTER
-
-    def _over_all(self, runs: Sequence[Measured]) -> dict[str, float]:
-        """The limits over all fresh runs together; the quality gate's word stands beside them."""
-        return violations(together(runs, self._spec), self._spec)
 
     def _planned(self, winner: Outcome, default: dict[str, Any]) -> Plan:
         """As begun, or as there is time for."""

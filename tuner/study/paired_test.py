@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from scipy import stats
@@ -90,7 +91,7 @@ def look(ratios: Sequence[float], last: int, least_sd: float = 0.0) -> Improveme
 
 def look_once(ratios: Sequence[float], least_sd: float = 0.0) -> Improvement:
     """At pairs that were not looked at before."""
-    return _improvement(ratios, float(stats.t.ppf(1.0 - ALPHA, len(ratios) - 1)), least_sd)
+    return _improvement(ratios, _quantile(1.0 - ALPHA, len(ratios) - 1), least_sd)
 
 
 def counts_sd(default: Counts, candidate: Counts) -> float:
@@ -116,7 +117,13 @@ def fenced(values: Sequence[float]) -> list[float]:
 def upper_mean(values: Sequence[float], confidence: float) -> float:
     """Bound of the mean of normal values from above, infinite for a single one; of others' typical one."""
     mean, error = _mean_error(values)
-    return mean + (float(stats.t.ppf(confidence, len(values) - 1)) * error if error < math.inf else math.inf)
+    return mean + (_quantile(confidence, len(values) - 1) * error if error < math.inf else math.inf)
+
+
+@cache
+def _quantile(confidence: float, free: int) -> float:
+    """Of Student's t with so many degrees of freedom."""
+    return float(stats.t.ppf(confidence, free))
 
 
 def _log_variance(good: int, of: int, runs: int) -> float:

@@ -47,10 +47,10 @@ from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space, with_starts
 from tuner.search.space_told import space_told
 from tuner.study.evaluation_pair import evaluated
-from tuner.study.finish import Begun, Finish, Finished, NotMeasured
+from tuner.study.finish import Begun, Finish, Finished, NotMeasured, finalists_of, near_limits
 from tuner.study.further_findings import cost_alone, costs_by_pairs, front_of
 from tuner.study.measuring import Measuring
-from tuner.study.remeasure import DEFAULT, WINNER, verdict
+from tuner.study.remeasure import DEFAULT, WINNER
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.study_plan import engine_of, slices_of
 from tuner.study.study_planning import IN_PRODUCTION, acceptance_of_runs, drafts_of, study_planned
@@ -69,8 +69,6 @@ T = TypeVar("T")
 CORPUS_TOKENS = 60_000
 NODE_POLL_S = 1.0
 """How often a trial node that another worker holds is asked for."""
-MARGINAL = 0.25
-"""A winner that exceeded a limit by more than this in the search is not worth a re-measurement."""
 
 
 @dataclass
@@ -276,12 +274,10 @@ class StudyRun:
             return self._unproven(
                 search, log, "the default could not be measured, so nothing can be compared with it", None
             )
-        finalists = search.finalists(self._spec.finalists)
-        if not finalists and best is not None and best.knobs != default:
-            finalists = [best]
+        finalists = finalists_of(search, self._spec.finalists)
         if not finalists:
             return self._unproven(search, log, f"nothing measured was better than what runs now ({why})", None)
-        near = [one for one in finalists if one.assessment.worst <= MARGINAL]
+        near = near_limits(finalists)
         if not near:
             nearest = min(finalists, key=lambda one: one.assessment.worst).assessment
             worst = max(nearest.violations, key=lambda name: nearest.violations[name])
@@ -317,10 +313,8 @@ class StudyRun:
     def _result(self, search: Search, finished: Finished, default: dict[str, Any], log: TrialLog) -> StudyResult:
         race, winner = finished.race, finished.winner.knobs
         found, unsure = race.found, race.unsure
-        evaluation = None
-        if verdict(found, finished.excess, unsure, also_held=race.also_held) is StudyVerdict.BETTER:
-            evaluation = self._evaluated(winner, default)
-        decided = verdict(found, finished.excess, unsure, evaluation, also_held=race.also_held)
+        evaluation = self._evaluated(winner, default) if finished.is_better else None
+        decided = finished.verdict(evaluation)
         own = (trial.quality for trial in log.trials if canonical_json(trial.knobs) == canonical_json(winner))
         quality = next(filter(None, own), {})
         means = {arm: sum(values) / len(values) for arm, values in race.objective.items()}
