@@ -1,6 +1,5 @@
 """A release is what was signed, or it is told which file is not: by our code, and by openssl and sha256sum alone."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from controlplane.contract.errors import BadSettings
-from deploy.supply import release_signing, sbom, verify_release, wheel
+from deploy.supply import release_signing, verify_release, wheel
 
 SUMS, SIGNATURE = release_signing.SUMS, release_signing.SIGNATURE
 
@@ -130,22 +129,6 @@ def test_a_key_that_cannot_sign_is_named(tmp_path):
     public.write_bytes(other.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     with pytest.raises(verify_release.NotAsSigned, match="another kind than Ed25519"):
         verify_release.public_key(public)
-
-
-@pytest.mark.slow
-def test_the_built_wheel_and_its_bill_are_signed(key, tmp_path, capsys):
-    place = tmp_path / "dist"
-    said = wheel.release(place, 1_700_000_000, release_signing.read_key(key))
-    assert check(key, place) == 0
-    (built,) = place.glob("*.whl")
-    (bill,) = place.glob("*.cdx.json")
-    assert bill.read_bytes() == sbom.FILE.read_bytes() and built.name.startswith(bill.name.removesuffix(".cdx.json"))
-    assert {line.split()[1] for line in capsys.readouterr().out.splitlines()} == {built.name, bill.name}
-    assert [line.split()[0] for line in said] == [str(place / name) for name in (built.name, bill.name, SIGNATURE)]
-    shutil.copyfile(bill, built)
-    assert check(key, place) == 1
-    unsigned = wheel.release(place, 1_700_000_000, None)
-    assert "not signed" in unsigned[-1] and not (place / SIGNATURE).exists()
 
 
 def test_changes_that_are_not_committed_are_not_signed(key, monkeypatch, capsys):

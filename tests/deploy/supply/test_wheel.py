@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfile, copytree
 
 import pytest
 
-from deploy.supply import lock_file, wheel
+from deploy.supply import lock_file, release_signing, sbom, verify_release, wheel
 
 PACKAGES = ("controlplane", "agents", "tuner", "web")
 OTHERS = "agents/vllm_plugin/"
@@ -20,18 +22,38 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def key(tmp_path_factory):
+    file = tmp_path_factory.mktemp("key") / "release"
+    release_signing.new_key(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory, key):
+    """The folder of a signed release, and what was said of it."""
+    place = tmp_path_factory.mktemp("one") / "dist"
+    with masked(0o022):
+        return place, wheel.release(place, TIME_S, release_signing.read_key(key))
+
+
+@pytest.fixture(scope="module")
+def built(released, tmp_path_factory):
     """Two builds: in folders of other names and depths, under other umasks, at other times of day."""
-    places = [tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two") / "further" / "down"]
-    wheels = []
-    for place, mask in zip(places, (0o022, 0o077), strict=True):
-        place.mkdir(parents=True, exist_ok=True)
-        old = os.umask(mask)
-        try:
-            wheels.append(wheel.build(place / "dist", TIME_S, within=place))
-        finally:
-            os.umask(old)
-    return wheels
+    place = tmp_path_factory.mktemp("two") / "further" / "down"
+    place.mkdir(parents=True)
+    with masked(0o077):
+        again = wheel.build(place / "dist", TIME_S, within=place)
+    (first,) = released[0].glob("*.whl")
+    return [first, again]
+
+
+@contextmanager
+def masked(mask):
+    old = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(old)
 
 
 def tracked():
@@ -81,3 +103,20 @@ def test_installed_it_is_whole(built, tmp_path):
     }
     assert {name for name in installed if "__pycache__" not in name} == tracked()
     assert (environment / "bin/tailwright").is_file()
+
+
+def test_the_built_wheel_and_its_bill_are_signed(released, key, tmp_path, capsys, monkeypatch):
+    of, said = released
+    (built,) = of.glob("*.whl")
+    (bill,) = of.glob("*.cdx.json")
+    assert verify_release.main([f"{key}.pub", str(of)]) == 0
+    assert bill.read_bytes() == sbom.FILE.read_bytes() and built.name.startswith(bill.name.removesuffix(".cdx.json"))
+    assert {line.split()[1] for line in capsys.readouterr().out.splitlines()} == {built.name, bill.name}
+    names = (built.name, bill.name, release_signing.SIGNATURE)
+    assert [line.split()[0] for line in said] == [str(of / name) for name in names]
+    place = Path(copytree(of, tmp_path / "dist"))
+    copyfile(bill, place / built.name)
+    assert verify_release.main([f"{key}.pub", str(place)]) == 1
+    monkeypatch.setattr(wheel, "build", lambda into, time_s: Path(copyfile(built, into / built.name)))
+    unsigned = wheel.release(place, TIME_S, None)
+    assert "not signed" in unsigned[-1] and not (place / release_signing.SIGNATURE).exists()
