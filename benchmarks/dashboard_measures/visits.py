@@ -15,7 +15,7 @@ from benchmarks.dashboard_measures.browsing import Goal, Served, served, signed_
 PAGES = ("/", "/explore", "/fleet")
 OPEN_S = 20.0
 LOADED_MS = 1500
-"""From the load event on, for what scripts and the stream bring."""
+"""From the last page's load event on, for what scripts and the stream bring."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ class Visitor:
         wire.on("Network.loadingFinished", self._finished)
         wire.on("Network.requestWillBeSent", self._begun)
         self.page.goto(path, wait_until="load")
-        self.page.wait_for_timeout(LOADED_MS)
-        self.loaded_bytes, self.answers = round(sum(self._sizes.values())), self.asked
+
+    @property
+    def bytes(self) -> int:
+        return round(sum(self._sizes.values()))
 
     def _received(self, event: dict[str, Any]) -> None:
         self._sizes[event["requestId"]] = self._sizes.get(event["requestId"], 0) + event["encodedDataLength"]
@@ -57,14 +59,17 @@ class Visitor:
 
 
 def visits(browser: Browser, service: Served, paths: Sequence[str], open_s: float) -> dict[str, Visit]:
-    """Each page opened by a visitor of its own, one after the other; all stay open until the last has been so for
-    `open_s` seconds."""
+    """Each page opened by a visitor of its own, one after the other; all have `LOADED_MS` together to load what they
+    want, and stay open for `open_s` seconds more."""
     opened: dict[str, Visitor] = {}
     try:
         for path in paths:
             opened[path] = Visitor(browser, service, path)
-        next(iter(opened.values())).page.wait_for_timeout(1000 * open_s)
-        return {path: Visit(one.loaded_bytes, one.answers, one.asked - one.answers) for path, one in opened.items()}
+        any_page = next(iter(opened.values())).page
+        any_page.wait_for_timeout(LOADED_MS)
+        loaded = {path: (one.bytes, one.asked) for path, one in opened.items()}
+        any_page.wait_for_timeout(1000 * open_s)
+        return {path: Visit(*loaded[path], one.asked - loaded[path][1]) for path, one in opened.items()}
     finally:
         for one in opened.values():
             one.context.close()
