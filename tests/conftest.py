@@ -22,7 +22,7 @@ from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.app import garbage
 from controlplane.client import Client
 from controlplane.db import database
-from tests import shared_authorities, shared_programs, shared_statements
+from tests import shared_authorities, shared_out, shared_programs, shared_statements
 from tests.made_tables import upgrade_of_application
 from tests.postgresql import postgres_schema_url, postgres_server, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import answers, free_ports, wait_for
@@ -54,6 +54,11 @@ def pytest_xdist_auto_num_workers() -> int:
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(len(os.sched_getaffinity(0)) * 2, memory // WORKER_BYTES))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> shared_out.ByWhatIsThere | None:
+    return shared_out.ByWhatIsThere(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,6 +102,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.path))
     if items:
         shared_programs.note_files(items[0].session, wanted)
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        shared_out.note(items, {*shared_programs.SHARED, *shared_out.ASKED_BY.values()})
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from sqlmodel import SQLModel, select
 
 from controlplane.db.database import Database
 from controlplane.ledger.tables import LedgerRow
-from tests import shared_authorities
+from tests import shared_authorities, shared_out
 from tests.made_tables import create_tables
 
 
@@ -62,3 +62,30 @@ def test_another_file_of_authorities_is_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SSL_CERT_FILE", "another.pem")
     sharing()
     assert read == [True, False, True]
+
+
+WANTED = {"stack.py": ["browser", "stack"], "pages.py": ["browser"], "stores.py": ["postgres_url"]}
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "taken"),
+    [
+        (set(), set(), "stack.py"),
+        (set(), {"browser", "stack"}, "stores.py"),
+        (set(), {"browser", "stack", "postgres_url"}, "plain.py"),
+        ({"browser"}, {"browser", "stack", "postgres_url"}, "pages.py"),
+        ({"browser", "stack"}, {"postgres_url"}, "stack.py"),
+    ],
+)
+def test_a_file_is_left_to_the_worker_that_has_what_it_wants(own: set[str], others: set[str], taken: str) -> None:
+    assert shared_out.next_file([*WANTED, "plain.py"], WANTED, own, others) == taken
+
+
+def test_where_no_other_file_is_left_a_worker_starts_what_another_has() -> None:
+    assert shared_out.next_file(["stack.py", "pages.py"], WANTED, set(), {"browser", "stack"}) == "pages.py"
+
+
+@pytest.mark.parametrize("on", ["postgresql"])
+def test_a_file_wants_what_its_tests_ask_for(request: pytest.FixtureRequest, wait_for: object, on: str) -> None:
+    found = shared_out.wanted_by_file([request.node], {"stack"})
+    assert found == {shared_out.file_of(request.node.nodeid): ["postgres_url", "tests: wait_for"]}
