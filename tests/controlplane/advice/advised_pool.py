@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from controlplane.advice.mix_advice import MeasuredTraffic
@@ -57,8 +58,12 @@ BUSY = PoolFigures(
 
 LIMITS = [Limit(metric="itl", q=0.99, limit_s=0.2), Limit(metric="e2e", q=0.95, limit_s=30)]
 TUNED = StudyCreate(pool="chat", objective="ttft", objective_q=0.99, constraints=LIMITS, trial_requests=200)
-THEN = MeasuredTraffic(7, TUNED, START, mix_of(generate(CONV, seed=1, rate_per_s=5, requests=1500)))
-"""What the pool's last promoted study was measured on."""
+
+
+@cache
+def measured_then() -> MeasuredTraffic:
+    """What the pool's last promoted study was measured on."""
+    return MeasuredTraffic(7, TUNED, START, mix_of(generate(CONV, seed=1, rate_per_s=5, requests=1500)))
 
 
 def figures(**changed: Any) -> PoolFigures:

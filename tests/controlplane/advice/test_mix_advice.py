@@ -15,7 +15,7 @@ from controlplane.contract.bodies.studies import KnobRange, Objective
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.planning.advice import MixPart, MixState
 from controlplane.contract.planning.traffic_mix import TrafficMix, mix_of
-from tests.controlplane.advice.advised_pool import LIMITS, THEN, TUNED, figures
+from tests.controlplane.advice.advised_pool import LIMITS, TUNED, figures, measured_then
 from tuner.workload.generate import CONV, generate
 from tuner.workload.rescale import scale_rate
 from web.studies.wanted_study import wanted_study
@@ -34,7 +34,7 @@ def mix(**changed: Any) -> TrafficMix:
 
 
 def test_the_same_traffic_of_another_hour_is_alike() -> None:
-    found = mix_advice(THEN, mix())
+    found = mix_advice(measured_then(), mix())
     assert found.state is MixState.ALIKE and found.study == ""
     assert found.says == "The traffic is still much as study 7 was measured on."
     assert {part.part for part in found.parts} == set(MixPart) and not any(part.drifted for part in found.parts)
@@ -52,7 +52,7 @@ def test_the_same_traffic_of_another_hour_is_alike() -> None:
 def test_what_has_drifted_is_told_first_with_the_study_to_ask_for(
     made: Callable[[], TrafficMix], part: MixPart, says: str
 ) -> None:
-    found = mix_advice(THEN, made())
+    found = mix_advice(measured_then(), made())
     assert found.state is MixState.DRIFTED and found.parts[0].part is part and found.parts[0].drifted
     assert says in found.says and found.says.endswith("Tune the pool again.")
     address = urlsplit(found.study)
@@ -73,7 +73,7 @@ def test_the_form_has_all_of_the_old_study_but_what_it_replayed() -> None:
     }
     also = [Objective(objective="tpot", objective_q=0.5), Objective(objective="goodput")]
     old = {"load": 1.5, "workload": "friday", "workload_s": 900, "space": space, "also": also}
-    then = replace(THEN, spec=TUNED.model_copy(update=old))
+    then = replace(measured_then(), spec=TUNED.model_copy(update=old))
     found = mix_advice(then, mix(input_length=lambda one: 2 * one.input_length))
     read = wanted_study(dict(parse_qsl(urlsplit(found.study).query)))
     assert read.study is not None, read.problems
@@ -88,7 +88,7 @@ def test_the_form_has_all_of_the_old_study_but_what_it_replayed() -> None:
 
 def test_what_no_address_holds_is_left_out() -> None:
     space = {"max_num_seqs": KnobRange(choices=list(range(1, 120))), "prefill_chunk_size": KnobRange(choices=[64, 128])}
-    then = replace(THEN, spec=TUNED.model_copy(update={"space": space}))
+    then = replace(measured_then(), spec=TUNED.model_copy(update={"space": space}))
     said = dict(parse_qsl(urlsplit(mix_advice(then, mix(hash_ids=lambda one: [])).study).query))
     assert "max_num_seqs" not in said and said["prefill_chunk_size"] == "64, 128"
 
@@ -99,12 +99,12 @@ def _plain(choices: list[Any] | None) -> list[Any] | None:
 
 def test_of_too_few_requests_nothing_is_told() -> None:
     few = mix_of(now().model_copy(update={"requests": now().requests[:250]}))
-    found = mix_advice(THEN, few)
+    found = mix_advice(measured_then(), few)
     assert found.state is MixState.TOO_LITTLE and found.parts == [] and "150 now and 1400 then" in found.says
-    assert mix_advice(THEN, None).state is MixState.TOO_LITTLE
+    assert mix_advice(measured_then(), None).state is MixState.TOO_LITTLE
 
 
 def test_a_pool_that_was_never_tuned_has_none() -> None:
     assert advice_of(figures(mix=mix()), 2).mix is None
-    told = advice_of(figures(mix=mix()), 2, THEN).mix
+    told = advice_of(figures(mix=mix()), 2, measured_then()).mix
     assert told is not None and told.study_id == 7

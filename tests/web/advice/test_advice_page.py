@@ -17,7 +17,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.planning.advice import Advice, AdviceState
 from controlplane.contract.planning.hardware_forecast import ACCELERATOR_NAMES
-from tests.controlplane.advice.advised_pool import BUSY, THEN, figures
+from tests.controlplane.advice.advised_pool import BUSY, figures, measured_then
 from tests.processes import wait_for
 from tests.web.conftest import checked, signed_in
 from tests.web.part_html import part_html
@@ -76,13 +76,13 @@ def test_what_nobody_tells_is_a_dash_with_what_would_bring_it() -> None:
 
 def test_drifted_traffic_leads_to_the_study_to_ask_for() -> None:
     assert "data-mix" not in drawn(Api(), pool="chat"), "never tuned"
-    now = replace(THEN.mix, prompts=[3 * tokens for tokens in THEN.mix.prompts])
-    told = advice_of(figures(mix=now), 2, THEN)
+    now = replace(measured_then().mix, prompts=[3 * tokens for tokens in measured_then().mix.prompts])
+    told = advice_of(figures(mix=now), 2, measured_then())
     assert told.mix is not None
     html = drawn(Api(told), pool="chat")
     assert 'data-mix="drifted"' in html and told.mix.says in html
     assert f'href="{told.mix.study}"' in html and 'href="/studies/7"' in html
-    alike = drawn(Api(advice_of(figures(mix=THEN.mix), 2, THEN)), pool="chat")
+    alike = drawn(Api(advice_of(figures(mix=measured_then().mix), 2, measured_then())), pool="chat")
     assert 'data-mix="alike"' in alike and "Tune it again" not in alike
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+import transformers
 
 from agents.engine.model.rope import KINDS, Rope, parse_rope
 
@@ -29,10 +28,10 @@ RULES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("theta", [10000.0, 500000.0])
 def test_equals_transformers(rule: dict[str, Any], head_dim: int, theta: float) -> None:
     values = {"rope_theta": theta, **rule}
-    config = LlamaConfig(
+    config = transformers.LlamaConfig(
         head_dim=head_dim, max_position_embeddings=CONTEXT, num_attention_heads=2, rope_parameters=dict(values)
     )
-    wanted, scaling = ROPE_INIT_FUNCTIONS[rule["rope_type"]](config, "cpu")
+    wanted, scaling = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[rule["rope_type"]](config, "cpu")
     rope = parse_rope(values, CONTEXT)
     assert torch.equal(rope.inverse_frequencies(head_dim), wanted)
     assert rope.scaling == scaling

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+import transformers
 
 from agents.engine.model.config import read_model_config
 from agents.engine.model.decoder import Decoder
@@ -40,7 +40,7 @@ def test_as_close_to_float32_as_transformers(
     tables = [list(range(1 + 26 * group, 27 + 26 * group)) for group in range(groups)]
     with torch.inference_mode():
         exact, theirs = (
-            AutoModelForCausalLM.from_pretrained(folder, dtype=own)(torch.tensor([TOKENS])).logits[0]
+            transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=own)(torch.tensor([TOKENS])).logits[0]
             for own in (torch.float32, dtype)
         )
         pieces = [

@@ -2,14 +2,7 @@
 
 import pytest
 import torch
-from transformers import (
-    LogitsProcessorList,
-    MinPLogitsWarper,
-    RepetitionPenaltyLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
+import transformers
 
 from agents.engine.request.params import SamplingParams
 from agents.engine.request.token_history import TokenHistory
@@ -79,23 +72,30 @@ def test_draws_follow_the_definition(case: str) -> None:
         assert scipy_stats.chisquare(observed, expected).pvalue > 0.001
 
 
-TRANSFORMERS = {
-    "temperature": [TemperatureLogitsWarper(0.7)],
-    "top_k": [TemperatureLogitsWarper(1.3), TopKLogitsWarper(9)],
-    "top_p": [TemperatureLogitsWarper(1.0 + 1e-9), TopPLogitsWarper(0.8)],
-    "min_p": [TemperatureLogitsWarper(1.5), MinPLogitsWarper(0.1)],
-    "top_k and top_p": [TemperatureLogitsWarper(1.2), TopKLogitsWarper(20), TopPLogitsWarper(0.7)],
-    "min_p and top_p": [TemperatureLogitsWarper(1.6), MinPLogitsWarper(0.05), TopPLogitsWarper(0.9)],
-    "all three": [TemperatureLogitsWarper(1.6), MinPLogitsWarper(0.02), TopKLogitsWarper(15), TopPLogitsWarper(0.9)],
-    "repetition": [RepetitionPenaltyLogitsProcessor(1.7)],
+TRANSFORMERS: dict[str, list[tuple[str, float]]] = {
+    "temperature": [("TemperatureLogitsWarper", 0.7)],
+    "top_k": [("TemperatureLogitsWarper", 1.3), ("TopKLogitsWarper", 9)],
+    "top_p": [("TemperatureLogitsWarper", 1.0 + 1e-9), ("TopPLogitsWarper", 0.8)],
+    "min_p": [("TemperatureLogitsWarper", 1.5), ("MinPLogitsWarper", 0.1)],
+    "top_k and top_p": [("TemperatureLogitsWarper", 1.2), ("TopKLogitsWarper", 20), ("TopPLogitsWarper", 0.7)],
+    "min_p and top_p": [("TemperatureLogitsWarper", 1.6), ("MinPLogitsWarper", 0.05), ("TopPLogitsWarper", 0.9)],
+    "all three": [
+        ("TemperatureLogitsWarper", 1.6),
+        ("MinPLogitsWarper", 0.02),
+        ("TopKLogitsWarper", 15),
+        ("TopPLogitsWarper", 0.9),
+    ],
+    "repetition": [("RepetitionPenaltyLogitsProcessor", 1.7)],
 }
+"""Its classes by name: it loads them when they are asked for."""
 
 
 @pytest.mark.parametrize("case", TRANSFORMERS)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_definition_is_transformers(case: str, seed: int) -> None:
     logits = _logits(seed=seed)
-    processors = LogitsProcessorList(TRANSFORMERS[case])  # type: ignore[arg-type]
+    made = [getattr(transformers, name)(value) for name, value in TRANSFORMERS[case]]
+    processors = transformers.LogitsProcessorList(made)
     scores = processors(torch.tensor([PROMPT + OUTPUT]), logits.clone().unsqueeze(0))[0]  # type: ignore[arg-type]
     wanted = torch.softmax(scores.double(), dim=-1)
     assert torch.allclose(probabilities(logits, _row(**CASES[case])), wanted, atol=1e-6)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+import transformers
 
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
@@ -30,7 +30,7 @@ def test_they_are_the_log_softmax_of_the_models_logits(model_dir: Path, chunk: i
     while engine.scheduler.has_work:
         for output in engine.step():
             told[output.request] += [entry.logprob for entry in output.logprobs[: len(output.tokens)]]
-    model = LlamaForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    model = transformers.LlamaForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
     for request in requests:
         wanted = torch.log_softmax(model(torch.tensor([request.tokens])).logits[0], dim=-1)
         known = request.prompt_logprobs

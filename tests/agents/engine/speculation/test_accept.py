@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+import transformers
 
 from agents.engine.drafting.drafting import accept
 from agents.engine.request.params import SamplingParams
@@ -43,7 +43,7 @@ def _cut(probabilities: torch.Tensor, params: SamplingParams) -> torch.Tensor:
 @torch.no_grad()
 def _exact(folder: Path, params: SamplingParams) -> dict[tuple[int, ...], float]:
     """The probability of each text of `TOKENS` tokens that is not rare, by transformers' logits."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     texts: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(TOKENS):
         logits = model(torch.tensor([[*PROMPT, *text] for text in texts])).logits[:, -1].double()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import PreTrainedTokenizerFast
+import transformers
 
 from agents.engine.text.chat_template import ChatTemplate
 from agents.engine.text.tokenizer import TextCodec
@@ -116,7 +116,9 @@ def _template(folder: Path) -> ChatTemplate:
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_renders_as_transformers_does(folder: Folder, family: str) -> None:
     path = folder({"bos_token": "<b>", "eos_token": {"content": "<e>"}}, chat_template__jinja=TEMPLATES[family])
-    other = PreTrainedTokenizerFast(tokenizer_file=str(path / "tokenizer.json"), bos_token="<b>", eos_token="<e>")
+    other = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(path / "tokenizer.json"), bos_token="<b>", eos_token="<e>"
+    )
     wanted = other.apply_chat_template(
         TALK, chat_template=TEMPLATES[family], tokenize=False, add_generation_prompt=True
     )

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+import transformers
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.training import evaluate, model_card, model_folder, readability, speculation, training_text
 from agents.models.training.__main__ import DRAFT, TARGET
@@ -51,9 +51,9 @@ def test_both_fit_in_25_megabytes_with_one_tokenizer() -> None:
 
 @pytest.mark.parametrize("path", FOLDERS)
 def test_transformers_loads_every_weight(path: Path) -> None:
-    model, report = AutoModelForCausalLM.from_pretrained(path, output_loading_info=True)
+    model, report = transformers.AutoModelForCausalLM.from_pretrained(path, output_loading_info=True)
     assert not any(report.values()), report
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     assert len(tokenizer) == model.config.vocab_size == 4096
     assert model.config.eos_token_id == tokenizer.eos_token_id == 0
 

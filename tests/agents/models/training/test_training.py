@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.training import model_folder, train, training_text, vocabulary
 from agents.models.training.trained_decoder import Decoder, Shape
@@ -58,7 +58,7 @@ def test_the_record_says_what_was_done(trained: Path, texts: Corpus) -> None:
 
 def test_transformers_loads_the_folder_with_the_same_logits(trained: Path) -> None:
     ours, _ = model_folder.read(trained)
-    theirs, report = AutoModelForCausalLM.from_pretrained(trained, output_loading_info=True)
+    theirs, report = transformers.AutoModelForCausalLM.from_pretrained(trained, output_loading_info=True)
     assert not any(report.values()), report
     tokens = torch.randint(0, SHAPE.vocab_size, (2, 100))
     with torch.no_grad():
@@ -66,7 +66,7 @@ def test_transformers_loads_the_folder_with_the_same_logits(trained: Path) -> No
 
 
 def test_the_tokenizer_round_trips_any_text(trained: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(trained)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(trained)
     text = "class Café:\n\tdef f(self):  # λ → 🙂\n        return '\\x00'\r\n"
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.eos_token_id == tokenizer.bos_token_id == tokenizer.pad_token_id == 0

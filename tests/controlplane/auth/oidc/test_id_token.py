@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,17 +26,21 @@ CLAIMS: dict[str, Any] = {
     "iat": AT,
     "exp": AT + 300,
 }
-KEYS: dict[str, Key] = {algorithm: make_key(algorithm, algorithm) for algorithm in ALGORITHMS}
+
+
+@cache
+def key_for(algorithm: str) -> Key:
+    return make_key(algorithm, algorithm)
 
 
 def signed(algorithm: str = "ES256", key: Key | None = None, header: dict[str, Any] | None = None, **says: Any) -> str:
     claims = {name: value for name, value in {**CLAIMS, **says}.items() if value is not None}
     top = {"alg": algorithm, "kid": algorithm} if header is None else header
-    return jwt.encode(top, claims, key or KEYS[algorithm], algorithms=[algorithm])
+    return jwt.encode(top, claims, key or key_for(algorithm), algorithms=[algorithm])
 
 
 def claims(token: str, *keys: Key) -> dict[str, Any]:
-    return claims_of(token, keys or tuple(KEYS.values()), EXPECTED, NOW)
+    return claims_of(token, keys or tuple(map(key_for, ALGORITHMS)), EXPECTED, NOW)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -102,7 +107,7 @@ def test_a_shared_secret_among_the_keys_signs_nothing() -> None:
 
 
 def test_a_key_counts_for_what_it_is_for() -> None:
-    key = KEYS["RS256"].as_dict(private=False)
+    key = key_for("RS256").as_dict(private=False)
     token = signed("RS256")
     assert claims(token, RSAKey.import_key(key, {"alg": "RS256"}))["sub"] == "u1"
     for other in ({"use": "enc"}, {"alg": "PS256"}, {"kid": "another"}):
@@ -130,6 +135,6 @@ def test_a_token_may_be_long_and_has_an_end() -> None:
 
 def test_claims_that_are_no_object_are_refused() -> None:
     for payload in ([], "u1", 7, None):
-        token = jws.serialize_compact({"alg": "ES256", "kid": "ES256"}, json.dumps(payload), KEYS["ES256"])
+        token = jws.serialize_compact({"alg": "ES256", "kid": "ES256"}, json.dumps(payload), key_for("ES256"))
         with pytest.raises(SignInRefused):
             claims(token)

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.advice.pool_advice import advice_of
 from controlplane.command.pools.advice_command import carried, shift_row, technique_row, tell_mix
-from tests.controlplane.advice.advised_pool import BUSY, THEN, figures
+from tests.controlplane.advice.advised_pool import BUSY, figures, measured_then
 from tests.controlplane.command.nouns.plane import Plane
 
 
@@ -25,8 +25,8 @@ def test_what_the_service_refuses_is_one_line(plane: Plane) -> None:
 
 
 def test_drifted_traffic_is_told_in_rows_with_its_study(capsys: pytest.CaptureFixture[str]) -> None:
-    now = replace(THEN.mix, prompts=[3 * tokens for tokens in THEN.mix.prompts])
-    told = advice_of(figures(mix=now), 2, THEN).mix
+    now = replace(measured_then().mix, prompts=[3 * tokens for tokens in measured_then().mix.prompts])
+    told = advice_of(figures(mix=now), 2, measured_then()).mix
     assert told is not None
     tell_mix(told)
     said = capsys.readouterr().out

@@ -86,19 +86,20 @@ GOOD = ["a", None]
     ("prompts", "why"),
     [
         ("no base64!", "no packed prompts"),
-        (_packed({"prompts": [GOOD] * 9}), "wants a list of prompts"),
-        (_packed([*[GOOD] * 9, ["b"]]), "prompt 10: wants a text and"),
-        (_packed([*[GOOD] * 9, [7, None]]), "prompt 10: wants a text that is not empty"),
-        (_packed([*[GOOD] * 9, [" ", None]]), "prompt 10: wants a text that is not empty"),
-        (_packed([*[GOOD] * 9, ["b", True]]), "prompt 10: max_tokens wants a whole number"),
-        (_packed([*[GOOD] * 9, ["b", 2**30]]), "prompt 10: max_tokens is above"),
-        (_packed([GOOD] * 4), "wants 5 to 20,000, got 4"),
-        (_packed([GOOD] * (MOST + 1)), "wants 5 to 20,000, got 20,001"),
-        (_packed(["a" * (LARGEST_BYTES + 1)]), "larger than"),
+        ({"prompts": [GOOD] * 9}, "wants a list of prompts"),
+        ([*[GOOD] * 9, ["b"]], "prompt 10: wants a text and"),
+        ([*[GOOD] * 9, [7, None]], "prompt 10: wants a text that is not empty"),
+        ([*[GOOD] * 9, [" ", None]], "prompt 10: wants a text that is not empty"),
+        ([*[GOOD] * 9, ["b", True]], "prompt 10: max_tokens wants a whole number"),
+        ([*[GOOD] * 9, ["b", 2**30]], "prompt 10: max_tokens is above"),
+        ([GOOD] * 4, "wants 5 to 20,000, got 4"),
+        ([GOOD] * (MOST + 1), "wants 5 to 20,000, got 20,001"),
+        (["a" * (LARGEST_BYTES + 1)], "larger than"),
     ],
 )
-def test_what_are_no_prompts_is_refused_and_nothing_kept(client: Make, prompts: str, why: str) -> None:
+def test_what_are_no_prompts_is_refused_and_nothing_kept(client: Make, prompts: Any, why: str) -> None:
+    packed = prompts if isinstance(prompts, str) else _packed(prompts)
     person = client(Scope.OPERATE)
     with pytest.raises(BadRequest, match=why):
-        person.add_prompt_set(PromptSetCreate(name="x", prompts=prompts))
+        person.add_prompt_set(PromptSetCreate(name="x", prompts=packed))
     assert person.prompt_sets() == []
