@@ -1,4 +1,4 @@
-"""Faults of fifteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
+"""Faults of sixteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -76,6 +76,12 @@ def _prompt_mix(chance: random.Random) -> Fault:
     lengths = with_share(LENGTHS, 4000, share)
     world = World(lengths=lengths)
     return Fault("prompt_mix", f"4 % to {share:.0%}", world, ("prefill",), "prompt_mix", ("prompt_bucket", "<=8k"))
+
+
+def _answers(chance: random.Random) -> Fault:
+    """They hold their seats for so much longer that others wait."""
+    outputs = round(chance.uniform(140, 200))
+    return Fault("answers", f"{World.outputs} to {outputs} tokens", World(outputs=outputs), ("queue",), "answer_mix")
 
 
 def _cache_miss(chance: random.Random) -> Fault:
@@ -160,6 +166,7 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "preemption": _preemption,
     "tenant": _tenant,
     "drafts": _drafts,
+    "answers": _answers,
 }
 BATCH_IS_LONG = {"batch": ((300, 0.3), (1200, 0.4), (4000, 0.3))}
 """The prompts of the tenant `batch`, always."""

@@ -1,4 +1,4 @@
-"""Are stage, place and cause of a fault named first? Injected faults of fifteen kinds, judged by the service's code.
+"""Are stage, place and cause of a fault named first? Injected faults of sixteen kinds, judged by the service's code.
 
     python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
                                                           [--engines [vllm]]

@@ -1,7 +1,8 @@
 """A simulated pool of nodes that tells what real engines tell their agents, event by event.
 
 Requests arrive as a Poisson process and are dealt to the nodes in turn, in a mix of tenants, lengths and hits. A node
-serves `SEATS` requests at once and the others wait, the oldest first; a token takes longer the more run beside it.
+serves `SEATS` requests at once and the others wait, the oldest first; a step takes longer the more run beside it, and
+delivers a token and those of its `DRAFTS` that are accepted.
 Latencies are lognormal, and a node's pace drifts slowly (AR(1), time constant a minute), as machines' does.
 """
 
@@ -24,7 +25,8 @@ LENGTHS = ((64, 0.45), (300, 0.35), (1200, 0.16), (4000, 0.04))
 """Prompt tokens and their shares, at a log standard deviation of 0.25."""
 TENANTS = (("web", 0.6), ("app", 0.3), ("batch", 0.1))
 HIT_SHARE = 0.6
-STEP_S, PREFILL_S, PREFILL_TOKEN_S = 0.02, 0.03, 6e-5
+STEP_S, PREFILL_S, PREFILL_TOKEN_S = 0.056, 0.03, 6e-5
+DRAFTS = 3
 NOISE_SD, NOISE_TAU_S = 0.03, 60.0
 USUAL_HOST: Mapping[Metric, float] = {
     metrics.HOST_CPUS: 8.0,
@@ -61,6 +63,7 @@ class World:
     tenants: tuple[tuple[str, float], ...] = TENANTS
     lengths_of: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)  # By tenant.
     hit_share: float = HIT_SHARE
+    outputs: int = 20  # Tokens of an answer in the mean, about.
     factors: Mapping[str, float] = field(default_factory=dict)
     slow: Mapping[tuple[str, str], tuple[tuple[str, ...], float]] = field(default_factory=dict)
     revision: int = 1
@@ -111,7 +114,7 @@ class Node:
         length = drawn_of(world.lengths_of.get(tenant, world.lengths), chance)
         prompt = max(int(length * chance.lognormal(0.0, 0.25)), 1)
         cached = int(0.8 * prompt) if chance.random() < world.hit_share else 0
-        output = 2 + int(chance.geometric(1 / 20))
+        output = 2 + int(chance.geometric(1 / world.outputs))
         labels = {
             "node": self.name,
             "tenant": tenant,
@@ -133,8 +136,9 @@ class Node:
         beside = sum(free > began for free in self.free)
         work = PREFILL_S + PREFILL_TOKEN_S * (prompt - cached)
         prefill = pace("prefill") * work * (1 + 0.02 * beside) * float(chance.lognormal(0.0, 0.2))
-        step = pace("decode") * STEP_S * (1 + 0.04 * beside) * 1.6 / (1 + world.acceptance)
-        gaps = step * chance.lognormal(0.0, 0.15, output - 1)
+        step = pace("decode") * STEP_S * (1 + 0.04 * beside)
+        held = 1 + chance.binomial(DRAFTS, world.acceptance, output - 1)
+        gaps = step * chance.lognormal(0.0, 0.15, int((held.cumsum() < output - 1).sum()) + 1)
         if chance.random() < world.preempted:
             gaps[int(chance.integers(0, len(gaps)))] += 1.0 + float(chance.exponential(0.5))
         decode, send = float(gaps.sum()), pace("send") * 0.002 * float(chance.lognormal(0.0, 0.3))

@@ -19,7 +19,7 @@ from controlplane.alerts.conditions.regression_findings import judge_regression,
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
 from controlplane.alerts.conditions.watched_stages import (
     MINOR,
-    STAGES,
+    STAGES_WITH_DRAFTS,
     STAND_INS,
     Watched,
     WatchedStages,
@@ -76,7 +76,7 @@ class Regression(Kind[RegressionCondition]):
         """What the past says of baselines, as far back as a rule may look."""
         named = {metric for condition in conditions for metric in condition.metrics}
         if any(not condition.metrics for condition in conditions):
-            named |= {*STAGES, *STAND_INS}
+            named |= {*STAGES_WITH_DRAFTS, *STAND_INS}
         self._metrics = tuple(sorted(named))
         longest_s = max((condition.baseline_s for condition in conditions), default=0.0)
         since = now - timedelta(seconds=2 * longest_s)

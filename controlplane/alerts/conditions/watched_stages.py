@@ -1,8 +1,10 @@
 """What a regression rule that names no metrics watches of a pool: what the service does, freed of waiting.
 
 Stages are watched where at least half of the pool's requests tell them by raw timings. Elsewhere (a plain OTLP sender,
-vLLM by its /metrics alone) first tokens and whole requests stand in, waiting and all. What was decided is told in the
-evidence. Decided anew each minute, from the last ten: a restart decides the same.
+vLLM by its /metrics alone) first tokens and whole requests stand in, waiting and all. Where drafts are proposed a gap
+is one between deliveries of several tokens, and no gap tells that fewer are accepted: there the time per output token
+is watched, too. What was decided is told in the evidence. Decided anew each minute, from the last ten: a restart
+decides the same.
 """
 
 import logging
@@ -16,7 +18,19 @@ from controlplane.alerts.windows.histories import shareable
 from controlplane.alerts.windows.history import History, Where, merged
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import is_coarse
-from controlplane.contract.metrics import E2E, ITL, NODE, POOL, PREFILL, SEND, TOKENIZE, TTFT, UNACCOUNTED
+from controlplane.contract.metrics import (
+    DRAFT_TOKENS,
+    E2E,
+    ITL,
+    NODE,
+    POOL,
+    PREFILL,
+    SEND,
+    TOKENIZE,
+    TPOT,
+    TTFT,
+    UNACCOUNTED,
+)
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
@@ -24,6 +38,7 @@ from controlplane.telemetry import Question, Span, TelemetryReader
 log = logging.getLogger(__name__)
 
 STAGES = tuple(metric.short for metric in (PREFILL, ITL, TOKENIZE, SEND, UNACCOUNTED))
+STAGES_WITH_DRAFTS = (*STAGES, TPOT.short)
 STAND_INS = tuple(metric.short for metric in (TTFT, ITL, E2E))
 MINOR = frozenset(metric.short for metric in (TOKENIZE, SEND, UNACCOUNTED))
 """Stages that hardly take any time: twice nothing is nothing, see `is_felt`."""
@@ -44,7 +59,7 @@ class Watched:
     def words(self) -> str:
         if self.told is None:
             return f"the metrics that the rule names: {', '.join(self.metrics)}"
-        if self.metrics == STAGES:
+        if self.metrics in (STAGES, STAGES_WITH_DRAFTS):
             return (
                 f"stages, freed of waiting ({share_text(self.told)} of requests tell them): {', '.join(self.metrics)}"
             )
@@ -68,13 +83,15 @@ class WatchedStages:
         together = sorted(pool for pool, where in due.items() if shareable(where))
         asked: list[Where] = [{POOL.label: together}] if together else []
         for where in asked + [where for where in due.values() if not shareable(where)]:
+            span = Span(end - timedelta(seconds=LOOK_S), end)
             try:
-                found = self._told(where, Span(end - timedelta(seconds=LOOK_S), end))
+                found, drafting = self._told(where, span), self._drafting(where, span)
             except Exception:
                 log.exception("what pools %r tell of their stages could not be read", where[POOL.label])
                 continue
             for pool, told in found.items():
-                self._found[pool] = end, Watched(STAGES if told >= ENOUGH_TOLD else STAND_INS, told)
+                stages = STAGES_WITH_DRAFTS if pool in drafting else STAGES
+                self._found[pool] = end, Watched(stages if told >= ENOUGH_TOLD else STAND_INS, told)
 
     def of(self, pool: str) -> Watched:
         """Stages, until something is known of the pool."""
@@ -97,6 +114,11 @@ class WatchedStages:
             counted = self._telemetry.counts(Question(metric, span, (POOL.label,), where))
             served |= {one.labels.get(POOL.label, ""): one.value for one in counted if one.value}
         return {pool: min(told.get(pool, 0.0) / count, 1.0) for pool, count in served.items()}
+
+    def _drafting(self, where: Where, span: Span) -> set[str]:
+        """The pools in which drafts were proposed."""
+        proposed = self._telemetry.scalars(Question(DRAFT_TOKENS.short, span, (POOL.label,), where))
+        return {one.labels.get(POOL.label, "") for one in proposed if one.value}
 
 
 def unwatched(job: Job[RegressionCondition], watched: Watched, end: datetime) -> list[Finding]:

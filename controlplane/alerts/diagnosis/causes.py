@@ -14,7 +14,7 @@ from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_cha
 from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
 from controlplane.alerts.diagnosis.place_causes import place_causes, tenant_mix
 from controlplane.alerts.diagnosis.plausibility import PRIOR
-from controlplane.alerts.diagnosis.ranking import MOST_OF_LOAD, ranked
+from controlplane.alerts.diagnosis.ranking import MORE_WORK, MOST_OF_LOAD, Meanwhile, ranked
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKET_EDGES, PROMPT_BUCKETS, CacheClass
@@ -58,6 +58,8 @@ class Context:
     prompt_during: Mapping[str, float] = field(default_factory=dict)
     cache_before: Mapping[str, float] = field(default_factory=dict)
     cache_during: Mapping[str, float] = field(default_factory=dict)
+    answer_tokens: Level = Level()  # Of a finished request in the mean.
+    answer_error: float = 0.0  # Standard error of how the two differ.
     preemptions: Level = Level()
     kv_usage: Level = Level()
     tenant_before: Mapping[str, float] = field(default_factory=dict)
@@ -84,6 +86,7 @@ def causes(
         *load,
         *_who_loads(context, load),
         *_prompt_mix(context),
+        *_answer_mix(context),
         *_cache_miss(context),
         *_kv_pressure(context),
         *_acceptance(context),
@@ -91,7 +94,8 @@ def causes(
         *_host(context, onset, config, load),
     ]
     found += [cause for cause in place_causes(attribution) if not _is_told(cause, found)]
-    told = [one for one in ranked(found, attribution, plausibility, running_growth(context)) if _explains(one)]
+    meanwhile = Meanwhile(running_growth(context), answer_growth(context))
+    told = [one for one in ranked(found, attribution, plausibility, meanwhile) if _explains(one)]
     if not told:
         message = "nothing else that is measured changed with it"
         return [{"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}]
@@ -109,6 +113,14 @@ def running_growth(context: Context) -> float:
     """By what factor more requests ran at once; 1 where it is not known."""
     before, during = context.running.before, context.running.during
     return during / before if before and during else 1.0
+
+
+def answer_growth(context: Context) -> float:
+    """By what factor answers got longer; 1 where that may be chance or is not known."""
+    before, during = context.answer_tokens.before, context.answer_tokens.during
+    if not before or not during or during - before < CHANCE_SIGMAS * context.answer_error:
+        return 1.0
+    return during / before if during >= MORE_WORK * before else 1.0
 
 
 def _is_told(cause: Cause, found: Sequence[Cause]) -> bool:
@@ -205,6 +217,20 @@ def _prompt_mix(context: Context) -> list[Cause]:
             "before": dict(before),
             "during": dict(during),
             "tokens_growth": round(_tokens(during) / _tokens(before), 3),
+        }
+    ]
+
+
+def _answer_mix(context: Context) -> list[Cause]:
+    growth, tokens = answer_growth(context), context.answer_tokens
+    if growth == 1.0:
+        return []
+    return [
+        {
+            "cause": CauseKind.ANSWER_MIX.value,
+            "score": min(0.8, 0.4 + 0.25 * (growth - 1.0)),
+            "message": f"answers got longer: {tokens.before:.3g} tokens in the mean, now {tokens.during:.3g}",
+            "answer_tokens": [tokens.before, tokens.during],
         }
     ]
 

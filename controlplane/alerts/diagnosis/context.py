@@ -1,18 +1,17 @@
 """Gathering what a diagnosis needs from telemetry, the fleet's revisions and the ledger. Reads only."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlmodel import Session, col, select
 
 from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.causes import Context, Level
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
+from controlplane.alerts.diagnosis.counted_ratio import Ratio, difference_error, of_a_length, of_a_share
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
 from controlplane.alerts.diagnosis.host_cause import slowest
 from controlplane.alerts.diagnosis.host_readings import host_readings
@@ -27,6 +26,7 @@ from controlplane.contract.metrics import (
     E2E,
     KV_USAGE,
     NODE,
+    OUTPUT_TOKENS,
     POOL,
     PREEMPTIONS,
     PROMPT_BUCKET,
@@ -37,17 +37,16 @@ from controlplane.contract.metrics import (
     WAITING,
     WINDOW_S,
 )
-from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
-from controlplane.telemetry import Question, Span, TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader, ValueSeries
 
 T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
-LEAST_DRAFTS = 100
+LEAST_DRAFTS, LEAST_ANSWERS = 100, 10
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
@@ -76,6 +75,9 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         then, now = (read(telemetry, Question(name, span, by, where)) for span in (before, during))
         return then, now
 
+    def both_ratios(read: Callable[[TelemetryReader, Where, Span], Ratio]) -> tuple[Ratio, Ratio]:
+        return read(telemetry, where, before), read(telemetry, where, during)
+
     counted = E2E.short if _shares(telemetry, Question(E2E.short, during, (NODE.label,), where)) else TTFT.short
     labels = (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label, TENANT.label)
     shares = {label: both(_shares, counted, label) for label in labels}
@@ -90,7 +92,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     pool = where.get(POOL.label, "")
     old_means, new_means = both(_means, metric, NODE.label)
     growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
-    drafts = [_drafts(telemetry, where, span) for span in (before, during)]
+    drafts, answers = (both_ratios(read) for read in (_drafts, _answers))
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=during.seconds,
@@ -101,12 +103,14 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         prompt_during=shares[PROMPT_BUCKET.label][1],
         cache_before=shares[CACHE_CLASS.label][0],
         cache_during=shares[CACHE_CLASS.label][1],
+        answer_tokens=Level(*(one.value for one in answers)),
+        answer_error=difference_error(*answers, of_a_length),
         preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
         tenant_before=shares[TENANT.label][0],
         tenant_during=shares[TENANT.label][1],
-        acceptance=Level(*(one.share for one in drafts)),
-        acceptance_error=difference_error(*drafts),
+        acceptance=Level(*(one.value for one in drafts)),
+        acceptance_error=difference_error(*drafts, of_a_share),
         running=Level(*both(_mean, RUNNING.short)),
         waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
@@ -198,43 +202,31 @@ def _per_second(telemetry: TelemetryReader, question: Question) -> float | None:
     return sum(series.value for series in found) / max(question.span.seconds, WINDOW_S) if found else None
 
 
-@dataclass(frozen=True)
-class Drafts:
-    """Draft tokens by window: int64[windows] of those proposed, and of those accepted."""
-
-    proposed: NDArray[np.int64]
-    accepted: NDArray[np.int64]
-
-    @property
-    def share(self) -> float | None:
-        """None of too few."""
-        count = int(self.proposed.sum())
-        return int(self.accepted.sum()) / count if count >= LEAST_DRAFTS else None
+def _drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
+    """Of the draft tokens proposed those accepted."""
+    accepted, proposed = (
+        telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S))
+        for metric in (ACCEPTED_TOKENS, DRAFT_TOKENS)
+    )
+    return _ratio(accepted, proposed, LEAST_DRAFTS)
 
 
-def difference_error(before: Drafts, during: Drafts) -> float:
-    """Standard error of the shares' difference, 0 where either is not known. Drafts of one request fare alike: the
-    windows before tell by how much more than single tokens they scatter."""
-    then, now = before.share, during.share
-    if then is None or now is None:
-        return 0.0
-    proposed = before.proposed.astype(np.float64)
-    variance = proposed * then * (1.0 - then)
-    phi = dispersion_of(before.accepted.astype(np.float64) - proposed * then, variance, 1) if variance.any() else 1.0
-    middle = (then + now) / 2.0
-    counts = sum(1.0 / float(side.proposed.sum()) for side in (before, during))
-    return math.sqrt(phi * middle * (1.0 - middle) * counts)
+def _answers(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
+    """Tokens of an answer, of the requests that were answered."""
+    tokens = telemetry.scalars(Question(OUTPUT_TOKENS.short, span, where=where, step_s=WINDOW_S))
+    requests = telemetry.counts(Question(E2E.short, span, where=where, step_s=WINDOW_S))
+    return _ratio(tokens, requests, LEAST_ANSWERS)
 
 
-def _drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Drafts:
-    counted: list[dict[datetime, float]] = [{}, {}]
-    for metric, steps in zip((DRAFT_TOKENS, ACCEPTED_TOKENS), counted, strict=True):
-        for series in telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S)):
+def _ratio(over: Sequence[ValueSeries], under: Sequence[ValueSeries], least: int) -> Ratio:
+    sums: list[dict[datetime, float]] = [{}, {}]
+    for found, steps in zip((over, under), sums, strict=True):
+        for series in found:
             for time, value in series.steps:
                 steps[time] = steps.get(time, 0.0) + value
-    times = sorted(counted[0])
-    proposed, accepted = (np.array([round(steps.get(time, 0.0)) for time in times], np.int64) for steps in counted)
-    return Drafts(proposed, accepted)
+    times = sorted(sums[1])
+    above, below = (np.array([steps.get(time, 0.0) for time in times]) for steps in sums)
+    return Ratio(above, below, least)
 
 
 def _means(telemetry: TelemetryReader, question: Question) -> dict[str, float]:

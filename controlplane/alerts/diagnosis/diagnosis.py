@@ -146,10 +146,15 @@ def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
 
 def placed(moved: Attribution | None, found: Sequence[Cause]) -> Attribution | None:
     """With the place that fits the first cause. Where more work comes than a pool can bear one node is full first by
-    chance, and often none stands out, for all wait: the place is whose requests came, or which, and of load alone none.
+    chance, and often none stands out, for all wait: the place is whose requests came, or which, and of load or longer
+    answers alone none.
     """
     first = str(found[0]["cause"])
-    if moved is None or first not in (CauseKind.LOAD, *MIXES) or not _gives_way(moved.place, first):
+    if (
+        moved is None
+        or first not in (CauseKind.LOAD, CauseKind.ANSWER_MIX, *MIXES)
+        or not _gives_way(moved.place, first)
+    ):
         return moved
     label, value = MIXES.get(first), found[0].get("value")
     of_mix = (place for place in moved.places if place.label == label and place.how is HowMoved.MIX)

@@ -17,6 +17,7 @@ PRIOR: Mapping[str, float] = {
     CauseKind.LOAD.value: 0.9,
     CauseKind.TENANT_MIX.value: 0.82,
     CauseKind.PROMPT_MIX.value: 0.8,
+    CauseKind.ANSWER_MIX.value: 0.8,
     CauseKind.CACHE_MISS.value: 0.8,
     CauseKind.ACCEPTANCE.value: 0.78,
     CauseKind.PREEMPTION.value: 0.75,

@@ -9,6 +9,7 @@ than others', or what changed is the traffic.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from controlplane.alerts.diagnosis.plausibility import PRIOR
@@ -25,24 +26,36 @@ TRAFFIC = (TENANT.label, PROMPT_BUCKET.label)
 MOST_OF_LOAD = 0.8
 """Of the requests that came more: who sends so many of them is why they came."""
 MORE_WORK = 1.25
-"""Times as many tokens of prompts: so much more is waited for. As of requests, where it is called load."""
+"""Times as many tokens of prompts, or of answers: so much more is waited for. As of requests, where it is called
+load."""
 BATCH_FULL = 0.5
 """So much more requests running at once explain all that steps got slower by."""
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """By what factors more requests ran at once, and answers were longer, than before; 1 where it is not known."""
+
+    running: float = 1.0
+    answers: float = 1.0
+
+
+AS_EVER = Meanwhile()
 
 
 def ranked(
     found: Sequence[Cause],
     attribution: Attribution | None,
     plausibility: Mapping[str, float],
-    running_growth: float = 1.0,
+    meanwhile: Meanwhile = AS_EVER,
 ) -> list[Cause]:
     """Each with `score`, and with `share_explained` where that is known; the highest score first."""
-    told = [_told(cause, attribution, plausibility, running_growth) for cause in found]
+    told = [_told(cause, attribution, plausibility, meanwhile) for cause in found]
     told = [_who_loads(cause, told) for cause in told]
     return sorted(told, key=lambda cause: (-float(cause["score"]), cause["cause"] == CauseKind.LOAD))
 
 
-def share_explained(cause: Cause, attribution: Attribution | None, running_growth: float = 1.0) -> float | None:
+def share_explained(cause: Cause, attribution: Attribution | None, meanwhile: Meanwhile = AS_EVER) -> float | None:
     """0..1; None where the attribution does not tell of it."""
     if attribution is None or attribution.during_s <= attribution.before_s:
         return None
@@ -61,7 +74,7 @@ def share_explained(cause: Cause, attribution: Attribution | None, running_growt
     elif kind in (CauseKind.ONE_NODE, CauseKind.ONE_GROUP):
         share = _within(attribution, cause)
     elif attribution.stages:
-        share = _of_stages(kind, attribution, running_growth)
+        share = _of_stages(kind, attribution, meanwhile)
     return None if share is None else min(max(share, 0.0), 1.0)
 
 
@@ -73,14 +86,14 @@ MIXES: Mapping[str, str] = {
 
 
 def _told(
-    cause: Cause, attribution: Attribution | None, plausibility: Mapping[str, float], running_growth: float
+    cause: Cause, attribution: Attribution | None, plausibility: Mapping[str, float], meanwhile: Meanwhile
 ) -> Cause:
     kind, fit = str(cause["cause"]), float(cause["score"])
     usual = PRIOR.get(kind, 0.0)
     if not usual:
         return cause
     plausible = plausibility.get(kind, usual)
-    share = share_explained(cause, attribution, running_growth)
+    share = share_explained(cause, attribution, meanwhile)
     if share is None:
         return {**cause, "score": round(min(fit * plausible / usual, 1.0), 4)}
     if kind == CauseKind.CONFIG_CHANGE:
@@ -151,14 +164,30 @@ def _stage_shares(attribution: Attribution) -> dict[str, float]:
     return {stage.stage: stage.share for stage in attribution.stages}
 
 
-def _of_stages(kind: str, attribution: Attribution, running_growth: float) -> float | None:
+def _of_stages(kind: str, attribution: Attribution, meanwhile: Meanwhile) -> float | None:
     shares = _stage_shares(attribution)
     queue, decode = shares.get(QUEUE.short, 0.0), shares.get(DECODE.short, 0.0)
-    if kind == CauseKind.LOAD:
-        beside = min(max((running_growth - 1.0) / BATCH_FULL, 0.0), 1.0)
+    longer = _of_longer_answers(attribution, meanwhile.answers)
+    if kind in (CauseKind.LOAD, CauseKind.ANSWER_MIX):
+        beside = min(max((meanwhile.running - 1.0) / BATCH_FULL, 0.0), 1.0)
+        own = queue if kind == CauseKind.LOAD else longer
         # Requests of another kind, or of somebody who sent more, take longer whoever runs beside them.
-        return queue + max(1.0 - queue - _of_traffic(attribution), 0.0) * beside
+        return own + max(1.0 - own - _of_traffic(attribution), 0.0) * beside
     if kind in (CauseKind.PREEMPTION, CauseKind.KV_PRESSURE):
-        # Memory that longer prompts fill is short because of them.
-        return queue + decode - _of_traffic(attribution)
+        # Memory that longer prompts or answers fill is short because of them.
+        return queue + decode - _of_traffic(attribution) - longer
     return decode if kind == CauseKind.ACCEPTANCE else None
+
+
+def _of_longer_answers(attribution: Attribution, growth: float) -> float:
+    """What is waited for, and of decode as much as so many more tokens take at the old pace."""
+    if growth < MORE_WORK:
+        return 0.0
+    found = 0.0
+    for stage in attribution.stages:
+        if stage.stage == QUEUE.short:
+            found += stage.share
+        elif stage.stage == DECODE.short and stage.during_s > stage.before_s:
+            more_s = (growth - 1.0) * stage.before_s
+            found += stage.share * min(more_s / (stage.during_s - stage.before_s), 1.0)
+    return found

@@ -9,6 +9,7 @@ class CauseKind(StrEnum):
     CONFIG_CHANGE = "config_change"  # A configuration revision reached the pool.
     LOAD = "load"  # More requests arrived.
     PROMPT_MIX = "prompt_mix"  # Prompts got longer.
+    ANSWER_MIX = "answer_mix"  # Answers got longer.
     CACHE_MISS = "cache_miss"  # Fewer prompts were found in the prefix cache.
     PREEMPTION = "preemption"  # Running requests were put back for want of memory.
     KV_PRESSURE = "kv_pressure"  # The KV cache is full.

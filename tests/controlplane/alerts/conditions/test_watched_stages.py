@@ -9,6 +9,7 @@ import pytest
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.watched_stages import (
     STAGES,
+    STAGES_WITH_DRAFTS,
     STAND_INS,
     Watched,
     WatchedStages,
@@ -55,6 +56,21 @@ def test_stages_are_watched_where_half_of_the_requests_tell_them_by_raw_timings(
     assert watched.of("p") == Watched(metrics, share)
     assert f"{100 * share:.0f} % of requests" in watched.of("p").words
     assert ("waiting counts as slowness" in watched.of("p").words) == (metrics == STAND_INS)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "untold", "metrics"), [(5.0, 0, STAGES_WITH_DRAFTS), (0.0, 0, STAGES), (5.0, 100, STAND_INS)]
+)
+def test_where_drafts_are_proposed_the_time_per_token_is_watched_too(
+    plant: Any, proposed: float, untold: int, metrics: tuple[str, ...]
+) -> None:
+    telemetry = FakeReader()
+    serve(telemetry, plant.now, "p", 20, untold)
+    telemetry.add("draft_tokens", plant.now, proposed, pool="p", node="a")
+    watched = WatchedStages(telemetry)
+    look(telemetry, watched, plant.now, "p")
+    assert watched.of("p").metrics == metrics
+    assert watched.of("p").words.endswith(f"tell them): {', '.join(metrics)}") == (metrics != STAND_INS)
 
 
 def test_pools_are_looked_at_together_once_a_minute_and_what_is_silent_stays(plant: Any) -> None:

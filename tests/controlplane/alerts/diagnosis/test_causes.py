@@ -136,6 +136,32 @@ def test_a_few_more_of_a_kind_within_a_short_time_are_chance(requests: float, is
     assert [name for name, _ in (*mix, *hits)] == (["prompt_mix", "cache_miss"] if is_told else ["unknown"] * 2)
 
 
+class TestAnswerMix:
+    """Answers of 100 tokens before; the difference is known to 10."""
+
+    def of(self, during: float | None, error: float = 10.0, before: float | None = 100.0) -> Any:
+        return found(answer_tokens=Level(before, during), answer_error=error)
+
+    def test_a_quarter_longer_is_longer(self) -> None:
+        assert self.of(124.9, error=1.0) == [("unknown", 0.0)]
+        assert self.of(125.0, error=1.0) == [("answer_mix", 0.4625)]
+
+    def test_its_score_grows_with_it_up_to_a_bound(self) -> None:
+        assert self.of(200.0) == [("answer_mix", 0.65)] and self.of(400.0) == self.of(900.0) == [("answer_mix", 0.8)]
+
+    def test_what_may_be_chance_is_no_change(self) -> None:
+        assert self.of(129.9) == [("unknown", 0.0)]
+        assert self.of(130.0) == [("answer_mix", 0.475)]
+
+    def test_what_is_not_told_has_not_changed(self) -> None:
+        assert self.of(None) == self.of(200.0, before=None) == self.of(200.0, before=0.0) == [("unknown", 0.0)]
+
+    def test_it_tells_both_lengths(self) -> None:
+        (told,) = causes(Context(answer_tokens=Level(24.04, 253.2), answer_error=20.0), ONSET)
+        assert told["message"] == "answers got longer: 24 tokens in the mean, now 253"
+        assert told["answer_tokens"] == [24.04, 253.2]
+
+
 class TestMemory:
     def test_preemptions_that_doubled(self) -> None:
         assert found(preemptions=Level(0.1, 0.2)) == [("unknown", 0.0)]

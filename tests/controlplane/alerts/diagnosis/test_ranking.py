@@ -8,7 +8,7 @@ import pytest
 from controlplane.alerts.diagnosis.causes import Context, Level, causes
 from controlplane.alerts.diagnosis.place_causes import place_causes
 from controlplane.alerts.diagnosis.plausibility import PRIOR
-from controlplane.alerts.diagnosis.ranking import ranked, share_explained
+from controlplane.alerts.diagnosis.ranking import Meanwhile, ranked, share_explained
 from controlplane.contract.bodies.explanation import Bounded
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift, StageOfShift
 
@@ -59,6 +59,8 @@ def test_what_explains_next_to_nothing_is_no_cause() -> None:
 CONFIG = {"cause": "config_change", "score": 0.95, "message": "revision 2"}
 LOAD = {"cause": "load", "score": 0.6, "message": "load rose"}
 MIX = {"cause": "prompt_mix", "score": 0.8, "message": "longer"}
+TWICE = Meanwhile(running=2.0)
+ANSWERS = {"cause": "answer_mix", "score": 0.8, "message": "answers"}
 NODE = {"cause": "one_node", "score": 0.7, "message": "node a", "node": "a"}
 
 
@@ -77,8 +79,8 @@ def test_of_two_that_explain_it_the_more_plausible_goes_first_and_that_is_learne
 
 def test_more_running_at_once_explains_slower_steps() -> None:
     told = moved(queue=0.2, decode=0.8)
-    assert share_explained(LOAD, told, 1.0) == pytest.approx(0.2)
-    assert share_explained(LOAD, told, 2.0) == pytest.approx(1.0)
+    assert share_explained(LOAD, told) == pytest.approx(0.2)
+    assert share_explained(LOAD, told, TWICE) == pytest.approx(1.0)
 
 
 def test_memory_that_longer_prompts_fill_is_short_because_of_them() -> None:
@@ -86,6 +88,19 @@ def test_memory_that_longer_prompts_fill_is_short_because_of_them() -> None:
     longer = place("prompt_bucket", "<=8k", HowMoved.MIX, 0.6)
     assert share_explained(short, moved(longer, queue=0.9, prefill=0.1)) == pytest.approx(0.3)
     assert share_explained(short, moved(queue=0.9, prefill=0.1)) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("growth", "share"), [(1.24, 0.0), (1.25, 0.4 + 0.6 * 0.25), (1.5, 0.7), (2.0, 1.0), (9.0, 1.0)]
+)
+def test_longer_answers_explain_waiting_and_of_decode_what_so_many_tokens_take(growth: float, share: float) -> None:
+    """Decode took 0.6 s before and 1.2 s now: twice as many tokens take as much at the old pace."""
+    told = moved(queue=0.4, decode=0.6)
+    decode = told.stages[1].model_copy(update={"before_s": 0.6, "during_s": 1.2})
+    told = told.model_copy(update={"stages": [told.stages[0], decode]})
+    assert share_explained(ANSWERS, told, Meanwhile(answers=growth)) == pytest.approx(share)
+    short = {"cause": "preemption", "score": 0.75, "message": "memory"}
+    assert share_explained(short, told, Meanwhile(answers=growth)) == pytest.approx(1.0 - share)
 
 
 @pytest.mark.parametrize(("growth", "share"), [(1.2, 0.05), (1.3, 0.9)])
@@ -113,10 +128,10 @@ def test_a_tenant_that_loads_explains_what_the_load_does_and_no_more_is_known() 
 def test_load_explains_of_slower_steps_what_longer_prompts_and_who_sends_them_do_not() -> None:
     tenant, prompts = place("tenant", "batch", HowMoved.MIX, 0.6), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
     told = moved(tenant, prompts, queue=0.1, prefill=0.9)
-    assert share_explained(LOAD, told, 2.0) == pytest.approx(0.4)
+    assert share_explained(LOAD, told, TWICE) == pytest.approx(0.4)
     assert order([LOAD, {"cause": "tenant_mix", "score": 0.82, "message": "batch"}], told) == ["tenant_mix", "load"]
     by_chance = moved(place("tenant", "batch", HowMoved.MIX, 0.6, named=False), queue=0.1, prefill=0.9)
-    assert share_explained(LOAD, by_chance, 2.0) == pytest.approx(1.0)
+    assert share_explained(LOAD, by_chance, TWICE) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("during_share", "first"), [(0.55, "tenant_mix"), (0.4, "load")])

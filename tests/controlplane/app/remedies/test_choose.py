@@ -57,6 +57,7 @@ STANDING = Standing("p", revision=2, brought_by=rollout(3, 2))
         (CauseKind.ONE_NODE, RemedyAction.DRAIN),
         (CauseKind.PROMPT_MIX, RemedyAction.STUDY),
         (CauseKind.CACHE_MISS, RemedyAction.STUDY),
+        (CauseKind.ANSWER_MIX, RemedyAction.STUDY),
         (CauseKind.PREEMPTION, RemedyAction.STUDY),
         (CauseKind.KV_PRESSURE, RemedyAction.STUDY),
         (CauseKind.ACCEPTANCE, RemedyAction.STUDY),
@@ -73,7 +74,7 @@ def test_each_kind_of_cause_has_its_remedy(kind: CauseKind, action: RemedyAction
 
 
 def test_every_kind_of_cause_is_in_the_table_above() -> None:
-    assert len(CauseKind) == 12
+    assert len(CauseKind) == 13
 
 
 def test_only_the_likeliest_cause_counts() -> None:
