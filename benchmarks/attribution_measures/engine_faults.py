@@ -1,4 +1,8 @@
-"""Faults of eight kinds that real engines can be given: what they are sent, how they are set, on what machine."""
+"""Faults of eight kinds that real engines can be given: what they are sent, how they are set, on what machine.
+
+How strong they are is set by what requests take: TTFT p95, or of drafts the time per token, by half at least where the
+engine lets it.
+"""
 
 import random
 from collections.abc import Callable
@@ -41,7 +45,7 @@ def _one_node(chance: random.Random) -> Fault:
 
 
 def _prompt_mix(chance: random.Random) -> Fault:
-    share = chance.uniform(0.25, 0.45)
+    share = chance.uniform(0.6, 0.8)
     lengths = with_share(LENGTHS, LONG, share)
     place = ("prompt_bucket", BUCKET)
     changed = world(lengths=lengths)
@@ -62,7 +66,7 @@ def _cache_miss(chance: random.Random) -> Fault:
 
 
 def _tenant(chance: random.Random) -> Fault:
-    times = chance.uniform(6.0, 10.0)
+    times = chance.uniform(13.0, 18.0)
     tenants = sending_more(TENANTS, "batch", times)
     changed = world(tenants=tenants, rate=RATE * sum(weight for _, weight in tenants))
     stages = ("prefill", "queue")
@@ -76,10 +80,10 @@ def _config(chance: random.Random) -> Fault:
     return Fault("config", f"{name} {value}", changed, stages, "config_change", None, (("revision", "2"),))
 
 
-def _preemption(chance: random.Random) -> Fault:
-    """Answers get so long that the cache does not hold those that run."""
+def _answers(chance: random.Random) -> Fault:
+    """They get so long that seats or memory do not hold those that came: what then is short, is short because of it."""
     outputs = round(chance.uniform(250, 400))
-    return Fault("preemption", f"{outputs} tokens", world(outputs=outputs), ("decode", "queue"), "preemption")
+    return Fault("answers", f"{outputs} tokens", world(outputs=outputs), ("decode", "queue"), "answer_mix")
 
 
 def _drafts(chance: random.Random) -> Fault:
@@ -95,6 +99,6 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "cache_miss": _cache_miss,
     "tenant": _tenant,
     "config": _config,
-    "preemption": _preemption,
     "drafts": _drafts,
+    "answers": _answers,
 }

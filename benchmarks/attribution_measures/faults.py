@@ -1,7 +1,7 @@
 """Faults of sixteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.attribution_measures.simulated_pool import LENGTHS, NODES, RATE, TENANTS, USUAL_HOST, World
@@ -10,7 +10,27 @@ from controlplane.contract.metrics import Metric
 from controlplane.contract.reports.gpu_clocks import HEAT
 
 ENGINE = ("tokenize", "prefill", "decode")
-ANY = "*"
+HOST_FIGURES: Mapping[str, Mapping[Metric, float]] = {
+    "cpu": {
+        metrics.HOST_OTHER_CPU: 0.62,
+        metrics.HOST_RUN_DELAY: 0.5,
+        metrics.HOST_PRESSURE_CPU: 0.6,
+        metrics.CONTAINER_PRESSURE_CPU: 0.6,
+    },
+    "throttled": {
+        metrics.HOST_THROTTLED: 0.5,
+        metrics.HOST_CPU_LIMIT: 1.5,
+        metrics.HOST_ENGINE_CPU: 0.18,
+        metrics.CONTAINER_PRESSURE_CPU: 0.4,
+    },
+    "memory": {
+        metrics.HOST_MAJOR_FAULTS: 1500.0,
+        metrics.HOST_MEMORY_AVAILABLE: 0.03,
+        metrics.CONTAINER_PRESSURE_MEMORY: 0.3,
+        metrics.HOST_PRESSURE_MEMORY: 0.3,
+    },
+}
+"""What a host is said to be: its CPUs taken by others, its container throttled, its memory short."""
 
 
 @dataclass(frozen=True)
@@ -98,28 +118,8 @@ def _config(chance: random.Random) -> Fault:
 
 def _host(chance: random.Random) -> Fault:
     node, factor = chance.choice(NODES), chance.uniform(1.8, 3.0)
-    what = chance.choice(("cpu", "throttled", "memory"))
-    figures: dict[str, dict[Metric, float]] = {
-        "cpu": {
-            metrics.HOST_OTHER_CPU: 0.62,
-            metrics.HOST_RUN_DELAY: 0.5,
-            metrics.HOST_PRESSURE_CPU: 0.6,
-            metrics.CONTAINER_PRESSURE_CPU: 0.6,
-        },
-        "throttled": {
-            metrics.HOST_THROTTLED: 0.5,
-            metrics.HOST_CPU_LIMIT: 1.5,
-            metrics.HOST_ENGINE_CPU: 0.18,
-            metrics.CONTAINER_PRESSURE_CPU: 0.4,
-        },
-        "memory": {
-            metrics.HOST_MAJOR_FAULTS: 1500.0,
-            metrics.HOST_MEMORY_AVAILABLE: 0.03,
-            metrics.CONTAINER_PRESSURE_MEMORY: 0.3,
-            metrics.HOST_PRESSURE_MEMORY: 0.3,
-        },
-    }
-    world = World(slow={("node", node): (ENGINE, factor)}, host={node: figures[what]})
+    what = chance.choice(list(HOST_FIGURES))
+    world = World(slow={("node", node): (ENGINE, factor)}, host={node: HOST_FIGURES[what]})
     return Fault("host", f"{node} {what} x{factor:.2f}", world, ENGINE, "host", ("node", node))
 
 

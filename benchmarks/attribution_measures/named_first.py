@@ -10,7 +10,7 @@ quiet a fault is injected (`attribution_measures/faults.py`). When the first pag
 `GATHER_S` has joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault
 that pages not within `PATIENCE_S` counts as not named. The model is ours. With `--engines` the nodes are two real
 embedded engines, for the eight kinds that these can be given without their host's (`engine_faults.py`); the host's are
-in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; five kinds
+in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; eight kinds
 (`vllm_faults.py`). Real engines are asked `GATHER_REAL_S` after the page: they serve few requests a second.
 """
 
@@ -36,6 +36,8 @@ from controlplane.incidents.same_cause import leading, sign_of
 
 SETTLE_S, GATHER_S, PATIENCE_S = 60.0, 20.0, 300.0
 GATHER_REAL_S = 40.0
+PAST_REAL_S = 1200.0
+"""Of a pool that is known for less than ten minutes only what takes half as long again counts as a regression."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ def of_engines() -> Pool:
     from benchmarks.attribution_measures import engine_faults, engine_nodes
 
     nodes = Nodes(engine_nodes.NAMES, engine_nodes.engine_node, limit_s=1.5)
-    return Pool(engine_faults.KINDS, engine_faults.world(), nodes, past_s=400.0, pasts=1, gather_s=GATHER_REAL_S)
+    usual = engine_faults.world()
+    return Pool(engine_faults.KINDS, usual, nodes, past_s=PAST_REAL_S, pasts=1, gather_s=GATHER_REAL_S)
 
 
 @contextmanager
@@ -70,7 +73,7 @@ def of_vllm() -> Iterator[Pool]:
             vllm_faults.KINDS,
             vllm_faults.world(),
             Nodes(vllm_nodes.NAMES, engines.node, limit_s=3.0),
-            past_s=400.0,
+            past_s=PAST_REAL_S,
             pasts=1,
             gather_s=GATHER_REAL_S,
         )

@@ -1,33 +1,19 @@
-"""Faults of five kinds that real vLLM engines can be given: what they are sent, their limits, a slower machine.
+"""Faults of eight kinds that real vLLM engines can be given: what they are sent, their limits, a slower machine.
 
-More of one tenant is none of them: vLLM does not tell whose a request is. Nor are fewer cache hits and drafts that are
-accepted less: where six prompts of ten hit and little is drafted, its users hardly feel them.
+More of one tenant is none of them: vLLM does not tell whose a request is. Of a busy host the engine's slowness is real,
+what the host is said to be is not.
 """
 
 import random
 from collections.abc import Callable
-from typing import Any
 
-from benchmarks.attribution_measures.engine_requests import EngineWorld
-from benchmarks.attribution_measures.faults import ENGINE, Fault, with_share
+from benchmarks.attribution_measures import engine_faults
+from benchmarks.attribution_measures.engine_faults import world
+from benchmarks.attribution_measures.faults import ENGINE, HOST_FIGURES, Fault
 from benchmarks.attribution_measures.vllm_nodes import NAMES
 
-RATE = 2.0
-"""Requests a second over the pool."""
-LONG = 900
-LENGTHS = ((40, 0.3), (300, 0.66), (LONG, 0.04))
-BUCKET = "<=2k"
-"""Of the long ones."""
 STAGES = ("queue", *ENGINE)
-
-
-def world(**otherwise: Any) -> EngineWorld:
-    return EngineWorld(**{"rate": RATE, "lengths": LENGTHS, **otherwise})
-
-
-def _load(chance: random.Random) -> Fault:
-    factor = chance.uniform(4.4, 5.2)
-    return Fault("load", f"x{factor:.2f}", world(rate=RATE * factor), ("queue",), "load")
+AS_EMBEDDED = ("load", "prompt_mix", "cache_miss", "drafts", "answers")
 
 
 def _one_node(chance: random.Random) -> Fault:
@@ -36,11 +22,11 @@ def _one_node(chance: random.Random) -> Fault:
     return Fault("one_node", f"{node} x{factor:.2f}", world(slow=slow), STAGES, "one_node", ("node", node))
 
 
-def _prompt_mix(chance: random.Random) -> Fault:
-    share = chance.uniform(0.25, 0.45)
-    changed = world(lengths=with_share(LENGTHS, LONG, share))
-    place = ("prompt_bucket", BUCKET)
-    return Fault("prompt_mix", f"4 % to {share:.0%}", changed, ("prefill", "queue"), "prompt_mix", place)
+def _host(chance: random.Random) -> Fault:
+    node, factor = chance.choice(NAMES), chance.uniform(2.0, 3.0)
+    what = chance.choice(list(HOST_FIGURES))
+    changed = world(slow={("node", node): (ENGINE, factor)}, host={node: HOST_FIGURES[what]})
+    return Fault("host", f"{node} {what} x{factor:.2f}", changed, STAGES, "host", ("node", node))
 
 
 def _config(chance: random.Random) -> Fault:
@@ -50,16 +36,9 @@ def _config(chance: random.Random) -> Fault:
     return Fault("config", f"{name} {value}", changed, stages, "config_change", None, (("revision", "2"),))
 
 
-def _preemption(chance: random.Random) -> Fault:
-    """Answers get so long that the cache does not hold those that run."""
-    outputs = round(chance.uniform(250, 400))
-    return Fault("preemption", f"{outputs} tokens", world(outputs=outputs), ("decode", "queue"), "preemption")
-
-
 KINDS: dict[str, Callable[[random.Random], Fault]] = {
-    "load": _load,
+    **{kind: engine_faults.KINDS[kind] for kind in AS_EMBEDDED},
     "one_node": _one_node,
-    "prompt_mix": _prompt_mix,
+    "host": _host,
     "config": _config,
-    "preemption": _preemption,
 }

@@ -52,7 +52,8 @@ class RegressionCondition(BaseModel):
     `false_alarm_every_s` is the wanted mean time between false alarms over all streams of the rule; `tolerance` is the
     relative growth of the exceedance share that is accepted as noise.
 
-    Without `metrics` what the service does is judged, freed of waiting: prefill, itl, tokenize, send and unaccounted.
+    Without `metrics` what the service does is judged, freed of waiting: prefill, itl, tokenize, send and unaccounted,
+    and tpot where drafts are proposed: a gap between deliveries does not tell how many tokens they hold.
     In a pool whose senders do not tell a request's stages ttft, itl and e2e stand in. Waiting is `saturation`'s.
     """
 
