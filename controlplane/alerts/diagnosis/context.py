@@ -79,11 +79,12 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         return read(telemetry, where, before), read(telemetry, where, during)
 
     counted = E2E.short if _shares(telemetry, Question(E2E.short, during, (NODE.label,), where)) else TTFT.short
-    labels = (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label, TENANT.label)
-    shares = {label: both(_shares, counted, label) for label in labels}
+    # Who sends, and what, is counted by first tokens: of those that take long few have ended while a slowdown is young.
+    asked = TTFT.short if _shares(telemetry, Question(TTFT.short, during, (NODE.label,), where)) else counted
+    shares = {label: both(_shares, asked, label) for label in (PROMPT_BUCKET.label, CACHE_CLASS.label, TENANT.label)}
     whole = Span(before.start, during.end)
     windows = _windows(telemetry, Question(counted, whole, (REVISION.label,), where, WINDOW_S))
-    old, new = shares[REVISION.label]
+    old, new = both(_shares, counted, REVISION.label)
     revisions = [
         RevisionSeen(int(name), old.get(name, 0.0), new.get(name, 0.0), windows.get(name, ()))
         for name in sorted({*old, *new})

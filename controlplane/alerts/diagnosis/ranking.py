@@ -15,7 +15,7 @@ from typing import Any
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.shift_parts import alone
 from controlplane.contract.bodies.cause_kinds import CauseKind
-from controlplane.contract.metrics import CACHE_CLASS, DECODE, NODE, PROMPT_BUCKET, QUEUE, REVISION, TENANT
+from controlplane.contract.metrics import CACHE_CLASS, DECODE, ITL, NODE, PROMPT_BUCKET, QUEUE, REVISION, TENANT, TPOT
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 
 Cause = dict[str, Any]
@@ -65,6 +65,13 @@ def share_explained(cause: Cause, attribution: Attribution | None, meanwhile: Me
         share = _of_revision(attribution)
     elif kind in MIXES:
         share = _mix(attribution, MIXES[kind])
+        if (
+            kind in PROMPT_WORK
+            and attribution.metric in BY_TOKEN
+            and cause.get("tokens_growth", MORE_WORK) >= MORE_WORK
+        ):
+            # A step in which more of a prompt is computed is longer for all who wait for their next token.
+            return None
         if share is not None and kind == CauseKind.PROMPT_MIX:
             if float(cause.get("tokens_growth", 1.0)) >= MORE_WORK:
                 # As of more requests: all wait for the longer ones, short prompts as well.
@@ -78,6 +85,9 @@ def share_explained(cause: Cause, attribution: Attribution | None, meanwhile: Me
     return None if share is None else min(max(share, 0.0), 1.0)
 
 
+PROMPT_WORK = frozenset({CauseKind.PROMPT_MIX.value, CauseKind.CACHE_MISS.value})
+"""More is computed of prompts."""
+BY_TOKEN = frozenset({ITL.short, TPOT.short})
 MIXES: Mapping[str, str] = {
     CauseKind.PROMPT_MIX.value: PROMPT_BUCKET.label,
     CauseKind.CACHE_MISS.value: CACHE_CLASS.label,

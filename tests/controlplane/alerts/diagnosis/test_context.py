@@ -25,3 +25,19 @@ def test_acceptance_answers_and_tenants_are_read_of_both_sides() -> None:
     assert (found.acceptance.before, found.acceptance.during) == (0.8, 0.2) and 0.0 < found.acceptance_error < 0.1
     assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.55)
     assert (found.answer_tokens.before, found.answer_tokens.during) == (20.0, 60.0) and 0.0 < found.answer_error < 10.0
+
+
+def test_who_sends_is_counted_by_first_tokens_where_they_are_told() -> None:
+    """Of the tenant whose answers take long none has ended."""
+    telemetry = FakeReader()
+    for place in range(24):
+        time, now = START + timedelta(seconds=5 * place), place >= 12
+        telemetry.add("e2e", time, [0.1] * 9, pool="main", node="a", tenant="web", revision="1")
+        for tenant, count in (("web", 9), ("batch", 9 if now else 1)):
+            telemetry.add("ttft", time, [0.1] * count, pool="main", node="a", tenant=tenant)
+    onset = START + timedelta(seconds=60)
+    found = surroundings(
+        telemetry, {"pool": "main"}, "ttft", Span(START, onset), Span(onset, START + timedelta(seconds=120))
+    )
+    assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.5)
+    assert [seen.number for seen in found.revisions] == [1] and found.rate.during == 9 / 5

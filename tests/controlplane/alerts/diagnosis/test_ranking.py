@@ -109,6 +109,22 @@ def test_all_wait_for_longer_prompts_as_they_do_for_more_requests(growth: float,
     assert share_explained({**MIX, "tokens_growth": growth}, told) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("metric", "cause", "share"),
+    [
+        ("itl", {**MIX, "tokens_growth": 1.25}, None),
+        ("tpot", {**MIX, "tokens_growth": 3.0}, None),
+        ("itl", {**MIX, "tokens_growth": 1.24}, 0.05),
+        ("prefill", {**MIX, "tokens_growth": 3.0}, 0.05),
+    ],
+)
+def test_gaps_are_longer_for_all_where_longer_prompts_are_computed(
+    metric: str, cause: dict[str, Any], share: float | None
+) -> None:
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.05, named=False)).model_copy(update={"metric": metric})
+    assert share_explained(cause, told) == share
+
+
 def test_at_which_node_more_work_is_waited_for_is_chance() -> None:
     slow, longer = place("node", "a", HowMoved.WITHIN, 1.0), place("prompt_bucket", "<=8k", HowMoved.MIX, 0.5)
     assert share_explained(NODE, moved(slow, longer, queue=0.9, prefill=0.1)) == 0.0
