@@ -11,7 +11,8 @@ Named = tuple[str, str, str]
 
 
 def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
-    """Each once, with the evidence of the alert that gives it the highest score, and the alerts that name it.
+    """Each once, with the evidence of the alert that gives it the highest score, and the alerts that name it. Who
+    brought a load explains as much as the load does, and goes before it.
 
     That nothing was found is said only where no alert found anything.
     """
@@ -24,7 +25,7 @@ def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
             if name not in best or _score(cause) > _score(best[name]):
                 best[name] = cause
     known = [name for name in best if name[0] != CauseKind.UNKNOWN] or list(best)
-    known.sort(key=lambda name: (-_score(best[name]), -len(named_by[name]), name))
+    known.sort(key=lambda name: (-_score(best[name]), name[0] == CauseKind.LOAD, -len(named_by[name]), name))
     return [{**best[name], "alerts": named_by[name]} for name in known]
 
 

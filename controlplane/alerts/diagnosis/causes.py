@@ -160,7 +160,8 @@ def _load(context: Context) -> list[Cause]:
 
 
 def _who_loads(context: Context, load: Sequence[Cause]) -> list[Cause]:
-    """Who sends most of what comes more than before is why more comes, whatever his own requests take."""
+    """Who sends most of what comes more than before, or all of it but for chance, is why more comes, whatever his own
+    requests take."""
     before, during = context.tenant_before, context.tenant_during
     if not load or not during:
         return []
@@ -168,9 +169,11 @@ def _who_loads(context: Context, load: Sequence[Cause]) -> list[Cause]:
     more = {name: share * now - before.get(name, 0.0) * then for name, share in during.items()}
     top = max(more, key=lambda name: more[name])
     shares = before.get(top, 0.0), during[top]
-    if more[top] < MOST_OF_LOAD * (now - then) or shares[1] <= shares[0] or _is_chance(context, *shares):
+    others = (1.0 - shares[0]) * then, (1.0 - shares[1]) * now
+    brings = more[top] >= MOST_OF_LOAD * (now - then) or _are_chance(context, *others)
+    if not brings or shares[1] <= shares[0] or _is_chance(context, *shares):
         return []
-    return [tenant_mix(top, *shares)]
+    return [{**tenant_mix(top, *shares), "brings_load": True}]
 
 
 def _backlog_growth(context: Context) -> float:

@@ -121,7 +121,7 @@ def _who_loads(cause: Cause, among: Sequence[Cause]) -> Cause:
         return cause
     before, during = float(load["rate_before"]), float(load["rate_during"])
     more = float(cause["during_share"]) * during - float(cause["before_share"]) * before
-    if more < MOST_OF_LOAD * (during - before):
+    if not cause.get("brings_load") and more < MOST_OF_LOAD * (during - before):
         return cause
     # What the load explains, the tenant does; where that is not known, neither is what the tenant does.
     told = {name: value for name, value in cause.items() if name != "share_explained"}

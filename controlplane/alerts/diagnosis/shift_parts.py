@@ -45,7 +45,7 @@ STATES = ("step_limit", "host_state")
 REST = "rest"
 """What the stages leave of a request's total."""
 MOST_PLACES = 8
-"""Told beside those that are named."""
+"""Told beside those that are named, and beside the mixes."""
 LEAST_REST = 0.01
 AFTER_S = 300.0
 """An event is looked for so long before the change, and as far after it as the change may have come later."""
@@ -113,11 +113,16 @@ def attribution(read: ReadShift, ledger: Sequence[Mapping[str, Any]] = ()) -> At
         effect=None if factor is None else _bounded(factor),
         tail_q=None if tail is None else tail.q,
         stages=[] if tail is None else _stages(read.stages, tail),
-        places=[*named, *(place for place in places if not place.named)][: len(named) + MOST_PLACES],
+        places=[*named, *_told([place for place in places if not place.named])],
         place=next((place for place in named if place.label not in STATES), None),
         since=since,
         after=None if since is None else event_before(since, ledger),
     )
+
+
+def _told(places: Sequence[PlaceOfShift]) -> list[PlaceOfShift]:
+    """Of those that are not named the strongest, and how the mix changed by each label."""
+    return [*places[:MOST_PLACES], *(place for place in places[MOST_PLACES:] if place.how is HowMoved.MIX)]
 
 
 def event_before(since: ChangedAt, ledger: Sequence[Mapping[str, Any]]) -> EventBefore | None:

@@ -25,3 +25,9 @@ def test_that_nothing_was_found_is_said_only_where_nothing_was(alert: Callable[.
     unknown = alert(1, causes=[cause("unknown", 0.0)])
     assert [each["cause"] for each in ranked_causes([unknown])] == ["unknown"]
     assert [each["cause"] for each in ranked_causes([unknown, alert(2, causes=[cause("load", 0.4)])])] == ["load"]
+
+
+def test_who_brought_a_load_goes_before_it(alert: Callable[..., Alert]) -> None:
+    one = alert(1, causes=[cause("tenant_mix", 0.7), cause("load", 0.7)])
+    found = ranked_causes([one, alert(2, causes=[cause("load", 0.6)])])
+    assert [each["cause"] for each in found] == ["tenant_mix", "load"]

@@ -76,6 +76,11 @@ class TestWhoLoads:
         assert self.of(0.8, 0.9, seconds=4.0) == ["load"]
         assert self.of(0.8, 0.9) == ["tenant_mix", "load"]
 
+    def test_while_it_is_young_what_others_sent_more_may_be_chance(self) -> None:
+        # 11.1 a second of the others, not 9: of 18 s 37.8 more, and chance brings 3 * sqrt(162) = 38.2.
+        assert self.of(0.1, 0.445, seconds=18.0) == ["tenant_mix", "load"]
+        assert self.of(0.1, 0.445, seconds=19.0) == ["load"]
+
     def test_it_is_named_with_its_shares(self) -> None:
         around = Context(
             rate=Level(10.0, 20.0), during_s=100.0, tenant_before={"a": 1.0}, tenant_during={"a": 0.5, "b": 0.5}

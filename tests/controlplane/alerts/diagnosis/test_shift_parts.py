@@ -1,5 +1,6 @@
 """What is read of a shift becomes shares by stage and place, a time and an event."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -72,6 +73,14 @@ def test_a_slow_node_and_its_stage_are_named_since_the_tick_and_after_the_event(
 def test_where_all_are_slower_no_place_is_named() -> None:
     told = attribution(shift({"a": 2.0, "b": 2.0}))
     assert told is not None and told.place is None and told.after is None
+
+
+def test_how_the_mix_changed_is_told_however_many_groups_there_are() -> None:
+    read = shift({f"node-{number:02}": 2.0 for number in range(12)})
+    labels = ("node", "tenant", "region")
+    told = attribution(replace(read, grouped=[replace(read.grouped[0], label=label) for label in labels]))
+    assert told is not None and len(told.places) <= 11
+    assert {place.label for place in told.places if place.how is HowMoved.MIX} == set(labels)
 
 
 def test_a_metric_that_fell_has_no_places() -> None:
