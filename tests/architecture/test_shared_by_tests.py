@@ -74,7 +74,8 @@ WANTED = {"stack.py": ["browser", "stack"], "pages.py": ["browser"], "stores.py"
         (set(), {"browser", "stack"}, "stores.py"),
         (set(), {"browser", "stack", "postgres_url"}, "plain.py"),
         ({"browser"}, {"browser", "stack", "postgres_url"}, "pages.py"),
-        ({"browser", "stack"}, {"postgres_url"}, "stack.py"),
+        ({"postgres_url"}, {"browser", "stack"}, "stores.py"),
+        ({"stack"}, {"browser", "postgres_url"}, "stack.py"),
     ],
 )
 def test_a_file_is_left_to_the_worker_that_has_what_it_wants(own: set[str], others: set[str], taken: str) -> None:
@@ -83,6 +84,9 @@ def test_a_file_is_left_to_the_worker_that_has_what_it_wants(own: set[str], othe
 
 def test_where_no_other_file_is_left_a_worker_starts_what_another_has() -> None:
     assert shared_out.next_file(["stack.py", "pages.py"], WANTED, set(), {"browser", "stack"}) == "pages.py"
+    assert (
+        shared_out.next_file(["stack.py", "stores.py"], WANTED, {"browser"}, {"stack", "postgres_url"}) == "stores.py"
+    )
 
 
 @pytest.mark.parametrize("on", ["postgresql"])
