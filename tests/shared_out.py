@@ -19,7 +19,8 @@ ASKED_BY = {"postgresql": "postgres_url", "clickhouse": "embedded_clickhouse"}
 
 
 def note(items: Sequence[pytest.Item], shared: Collection[str]) -> None:
-    if items and (cache := items[0].config.cache) is not None:
+    """Nothing where pytest keeps nothing (`-p no:cacheprovider`)."""
+    if items and (cache := getattr(items[0].config, "cache", None)) is not None:
         cache.set(KEPT, wanted_by_file(items, shared))
 
 
@@ -71,7 +72,8 @@ class ByWhatIsThere(LoadFileScheduling):
         self._has: dict[Any, set[str]] = {}
 
     def schedule(self) -> None:
-        self._wanted = self.config.cache.get(KEPT, {})  # type: ignore[union-attr]
+        cache = getattr(self.config, "cache", None)
+        self._wanted = {} if cache is None else cache.get(KEPT, {})
         super().schedule()
 
     def _assign_work_unit(self, node: Any) -> None:
