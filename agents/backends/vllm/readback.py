@@ -58,7 +58,7 @@ def from_scheduler(told: dict[str, Any], costs: dict[ChangeClass, ChangeCost]) -
 def live_bounds(told: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
     """The most and the least that each live knob can be moved to."""
     live = told.get("live", [])
-    most, least = ({name: told.get(of, {})[name] for name in told.get(of, {}) if name in live} for of in _BOUNDS)
+    most, least = ({name: bound for name, bound in told.get(of, {}).items() if name in live} for of in _BOUNDS)
     return most, least
 
 
