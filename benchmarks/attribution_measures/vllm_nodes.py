@@ -48,6 +48,21 @@ KNOBS: Mapping[str, object] = {
 START_S = 1_900_000_000.0
 
 
+def stepped_worker(name: str) -> Worker:
+    """A process for one vLLM that is stepped by hand (`vllm_worker`), not loaded yet."""
+    python = str(default_executable().absolute().with_name("python"))
+    variables = {**common_environment(python), **sharing_cores(1), "TAILWRIGHT_VLLM_DIR": ""}
+    cores = sorted(os.sched_getaffinity(0))
+    return Worker(name, python, "benchmarks.attribution_measures.vllm_worker", variables, cores)
+
+
+def check_limits(worker: Worker, revision: int, knobs: Mapping[str, Any]) -> None:
+    """That the scheduler says it runs what was asked for. Raises AssertionError."""
+    told = worker.ask("effective", revision=revision)
+    assert told["revision"] == revision and not told["error"], told
+    assert {name: told["knobs"][name] for name in knobs} == knobs, (told["knobs"], knobs)
+
+
 class VllmEngines:
     """Started once, for all faults. A context: they end with it."""
 
@@ -57,14 +72,11 @@ class VllmEngines:
         self._workers: dict[str, Worker] = {}
 
     def __enter__(self) -> Self:
-        python = str(default_executable().absolute().with_name("python"))
-        variables = {**common_environment(python), **sharing_cores(1), "TAILWRIGHT_VLLM_DIR": ""}
-        cores = sorted(os.sched_getaffinity(0))
         try:
             for name in NAMES:
                 share = self._folder / name
                 share.mkdir()
-                worker = Worker(name, python, "benchmarks.attribution_measures.vllm_worker", variables, cores)
+                worker = stepped_worker(name)
                 self._ends.callback(worker.close)
                 self._workers[name] = worker
                 worker.send(
@@ -127,7 +139,8 @@ class VllmNode(Node):
         end = start + WINDOW_S
         events = self._worker.receive()["events"]
         if events and self._plugins_revision != self._checked:
-            self._check_limits()
+            self._checked = self._plugins_revision
+            check_limits(self._worker, self._plugins_revision, self._knobs)
         for event in events:
             moved = {**event, "time": event["time"] + self._shift_s, "revision": world.revision}
             if "arrival" in moved:
@@ -138,13 +151,6 @@ class VllmNode(Node):
             self.seq += 1
             found.append({**heapq.heappop(self.pending)[2], "seq": self.seq})
         return found
-
-    def _check_limits(self) -> None:
-        """That the scheduler says it runs what was asked for. Raises AssertionError."""
-        self._checked = self._plugins_revision
-        told = self._worker.ask("effective", revision=self._plugins_revision)
-        assert told["revision"] == self._plugins_revision and not told["error"], told
-        assert {name: told["knobs"][name] for name in self._knobs} == self._knobs, told["knobs"]
 
     def _want(self, otherwise: Mapping[str, object]) -> None:
         """The plugin is given another number for each configuration, whatever the pool's revision is called."""
