@@ -24,7 +24,7 @@ from web.frame.time_range import duration
 from web.incidents.incident_page import LENGTHS, PAGE, is_silenceable
 from web.incidents.incident_span import metric_of
 from web.settings.form_fields import Problem
-from web.settings.routing_fields import silenced_of
+from web.settings.routing_fields import lines_of, silenced_of
 
 row_number.register()
 router = APIRouter(prefix="/incidents")
@@ -140,7 +140,7 @@ def silence_like(
         response = _page(request, client, number, said=said, problem=problem)
         response.status_code = error.status if error.status < 500 else 502
         return response
-    client.add_incident_note(number, f"Silenced for {lasts}, {', '.join(alerts_with.split())}: {why}")
+    client.add_incident_note(number, f"Silenced for {lasts}, {', '.join(lines_of(wanted).splitlines())}: {why}")
     return _back(number)
 
 

@@ -33,10 +33,10 @@ def operator(bare: Any) -> Iterator[httpx.Client]:
 
 def test_alerts_are_silenced_by_pattern_after_a_look(operator: httpx.Client, bare: Any, incidents: list[int]) -> None:
     path, form = f"/incidents/{incidents[0]}/silence-like", {"form": form_of(operator)}
-    said = {"alerts_with": "team=~we.\nseverity=ticket", "lasts": "8h", "reason": "a move"}
+    said = {"alerts_with": "team=~we. own\nseverity=ticket", "lasts": "8h", "reason": "a move"}
     shown = operator.post(path, data={**said, **form, "act": "preview"})
     assert shown.status_code == 200 and "No alert that is open now" in shown.text, "others' alerts tell nobody"
-    assert "team=~we.\nseverity=ticket</textarea>" in shown.text and 'value="a move"' in shown.text
+    assert "team=~we. own\nseverity=ticket</textarea>" in shown.text and 'value="a move"' in shown.text
     for changed, field in (
         ({"alerts_with": "team=~(we"}, "alerts_with"),
         ({"alerts_with": ""}, "alerts_with"),
@@ -49,8 +49,8 @@ def test_alerts_are_silenced_by_pattern_after_a_look(operator: httpx.Client, bar
         assert client.silences() == []
         assert operator.post(path, data={**said, **form}).status_code == 303
         (made,) = client.silences()
-        assert (made.matchers, made.patterns, made.comment) == ({"severity": "ticket"}, {"team": "we."}, "a move")
-        assert "Silenced for 8h, team=~we., severity=ticket: a move" in str(client.incident(incidents[0]).notes)
+        assert (made.matchers, made.patterns, made.comment) == ({"severity": "ticket"}, {"team": "we. own"}, "a move")
+        assert "Silenced for 8h, severity=ticket, team=~we. own: a move" in str(client.incident(incidents[0]).notes)
         client.end_silence(made.id)
     assert operator.post(path, data={**said, "form": "0" * 64}).status_code == 403
     assert operator.get(path).headers["Location"] == f"/incidents/{incidents[0]}"
