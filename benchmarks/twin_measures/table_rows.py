@@ -12,7 +12,7 @@ from pathlib import Path
 from controlplane.contract.reports.model_shape import ModelShape
 from controlplane.hardware.accelerators import ACCELERATORS, FORMATS, kv_bytes
 from controlplane.hardware.learned_pace import Measured
-from controlplane.hardware.steady_batch import Deployment, Load
+from controlplane.hardware.steady_batch import Deployment, Load, room
 
 _NAMES = ("layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocabulary")
 
@@ -21,8 +21,15 @@ def _shape(*sizes: int, **more: int) -> ModelShape:
     return ModelShape.model_validate(dict(zip(_NAMES, sizes, strict=True)) | more)
 
 
+DEEPSEEK_V3 = _shape(
+    61, 7168, 128, 128, 128, 18432, 129280, experts=256, experts_a_token=8, expert_intermediate=2048,
+    shared_intermediate=2048, dense_layers=3, kv_lora_rank=512, q_lora_rank=1536, qk_rope_head_dim=64, v_head_dim=128,
+)  # fmt: skip
 LLAMA_70B = _shape(80, 8192, 64, 8, 128, 28672, 128256)
-SHAPES = {
+SHAPES: dict[str, ModelShape | None] = {
+    "deepseek-r1": DEEPSEEK_V3,
+    "deepseek-v3.2": None,
+    "deepseek-v3": DEEPSEEK_V3,
     "llama-3.1-70b": LLAMA_70B,
     "llama-3.3-70b": LLAMA_70B,
     "llama-3.1-8b": _shape(32, 4096, 32, 8, 128, 14336, 128256),
@@ -38,12 +45,12 @@ SHAPES = {
         windowed_layers=18, window=128,
     ),
 }  # fmt: skip
-"""By the beginning of a model's name: what their config.json says."""
+"""By the beginning of a model's name, the first that fits: what their config.json says; None: not forecast."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row, and where it was measured."""
+    """One row, and where it was measured. model: the first name of all models of its shape."""
 
     measured: Measured
     system: str
@@ -63,40 +70,61 @@ class TableRow:
 
 def read(path: Path) -> tuple[list[TableRow], str]:
     """The rows that are forecast, and how many of the others there are, in words."""
-    found: list[TableRow] = []
+    found: dict[object, TableRow] = {}
     reasons: Counter[str] = Counter()
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            shape = _known(row["model_path"])
-            if row["mode"] != "agg":
-                reasons["disaggregated"] += 1
-            elif shape is None or _device(row) not in ACCELERATORS:
-                reasons["of a model whose steps are not forecast"] += 1
-            elif row["precision"] not in FORMATS:
-                reasons["precision not told"] += 1
-            elif shape.experts and not _is_one_group(row):
-                reasons["with attention of each rank by itself"] += 1
-            else:
-                found.append(_row(row, shape))
-    return found, ", ".join(f"{count} {why}" for why, count in reasons.items())
+            one = _read(row)
+            if isinstance(one, str):
+                reasons[one] += 1
+            elif found.setdefault((one.group, one.measured.load, one.measured.tpot_s), one) is not one:
+                reasons["told twice"] += 1
+    return list(found.values()), ", ".join(f"{count} {why}" for why, count in reasons.items())
+
+
+def _read(row: dict[str, str]) -> TableRow | str:
+    """Or why it is left out."""
+    shape = _known(row["model_path"])
+    if row["mode"] != "agg":
+        return "disaggregated"
+    if shape is None or _device(row) not in ACCELERATORS:
+        return "of a model whose steps are not forecast"
+    if row["precision"] not in FORMATS:
+        return "precision not told"
+    if shape.experts and not _is_one_group(row):
+        return "with attention of each rank by itself"
+    found = _row(row, shape)
+    if room(found.measured.deployment, found.measured.load) < 1:
+        return "that fit by no forecast of memory"
+    return found
 
 
 def _is_one_group(row: dict[str, str]) -> bool:
     """Whether all ranks share each layer, attention and experts."""
-    experts = int(row.get("moe_tp_size") or 1) * int(row.get("moe_ep_size") or 1)
-    return row.get("attention_dp_size") in (None, "", "0", "1") and experts == int(row["tp_size"])
+    return row.get("attention_dp_size") in (None, "", "0", "1") and _experts_apart(row) == int(row["tp_size"])
+
+
+def _experts_apart(row: dict[str, str]) -> int:
+    return int(row.get("moe_tp_size") or 1) * int(row.get("moe_ep_size") or 1)
+
+
+def _ranks(row: dict[str, str]) -> int:
+    """Where n ranks share attention and have each its own experts the table says n * n, n and n: of 130 such rows whose
+    id tells the ranks, `tp8_ep8`, all are of n."""
+    ranks, apart = int(row["tp_size"]), row.get("moe_ep_size") or "1"
+    return int(apart) if apart == row.get("moe_tp_size") and _experts_apart(row) == ranks else ranks
 
 
 def _row(row: dict[str, str], shape: ModelShape) -> TableRow:
     device, weights, engine = _device(row), FORMATS[row["precision"]], row["backend"]
-    ranks = int(row["tp_size"])
-    deployment = Deployment(shape, ACCELERATORS[device], weights, engine, ranks, kv_bytes(engine, weights))
+    deployment = Deployment(shape, ACCELERATORS[device], weights, engine, _ranks(row), kv_bytes(engine, weights))
     load = Load(float(row["isl"]), float(row["osl"]), float(row["batch_size"]))
     ttft_ms = row.get("silicon_ttft_ms")
     measured = Measured(
         deployment, load, float(row["silicon_tpot_ms"]) / 1e3, float(ttft_ms) / 1e3 if ttft_ms else None
     )
-    return TableRow(measured, device, row["model_path"], row["precision"])
+    model = next(name for name, one in SHAPES.items() if one == shape)
+    return TableRow(measured, device, model, row["precision"])
 
 
 def _device(row: dict[str, str]) -> str:

@@ -37,7 +37,7 @@ WIDTHS = (1, 2, 4, 8)
 PLAIN = "bf16"
 EXPERTS_NOTE = (
     "half of the forecasts for models with experts were within 18 %, nine of ten within 52 %, most of these too quick; "
-    "three points of your own make that 9 and 25 %"
+    "three points of your own make that 11 and 32 %"
 )
 
 
@@ -273,6 +273,8 @@ def _notes(deployment: Deployment, at_once: float) -> list[str]:
         notes.append("the weights do not fit")
     elif at_once < 1:
         notes.append("no request of that length fits")
-    if deployment.ranks > deployment.shape.kv_heads:
+    if deployment.shape.kv_lora_rank and deployment.ranks > 1:
+        notes.append("each accelerator caches the latents of all heads")
+    elif deployment.ranks > deployment.shape.kv_heads:
         notes.append(f"{deployment.shape.kv_heads} KV heads are copied to {deployment.ranks} accelerators")
     return notes

@@ -17,7 +17,7 @@ NAMES = ("weights", "kv", "prompts", "attention", "exchange", "requests", "step"
 weights    of all layers and the head, read once a step; of experts those that its tokens take;
 kv         keys and values of all tokens of the requests that run, read once a step;
 prompts    products of prompt tokens with weights;
-attention  products of queries and keys in prompts;
+attention  products of queries and keys in prompts; of latents those of decodes, too, which are as many as to matter;
 exchange   activations between the ranks, twice a layer;
 requests   a microsecond for each that runs: the host's part;
 step       a tenth of a millisecond;
@@ -103,6 +103,7 @@ def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running
     head = 2 * shape.embedding_weights * UNQUANTIZED_BYTES
     seen = load.prompt * (1 + load.cached)
     looked = (shape.layers - shape.windowed_layers) * seen + shape.windowed_layers * min(seen, 2 * shape.window)
+    pairs = shape.pair_products * looked * computed + 2 * shape.layers * shape.latent_products * running * load.context
     tokens = running + computed
     exchanged = 2 * shape.layers * tokens * shape.hidden * 2 * 2 * (ranks - 1) / ranks
     launches = shape.layers * 1e-6
@@ -110,7 +111,7 @@ def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running
         (read * deployment.weights.bytes + head) / ranks / device.bandwidth,
         running * shape.kv_values(load.context, ranks) * deployment.kv_bytes / ranks / device.bandwidth,
         2 * shape.token_weights * computed / ranks / device.flops_of(deployment.weights.bits),
-        2 * shape.heads * shape.head_dim * looked * computed / ranks / device.flops_of(16),
+        pairs / ranks / device.flops_of(16),
         exchanged / device.link,
         running * 1e-6,
         1e-4,

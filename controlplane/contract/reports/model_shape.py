@@ -3,6 +3,9 @@
 A layer has four projections of attention (`heads` x `head_dim` wide; keys and values `kv_heads` x `head_dim`) and three
 of a gated MLP, or of each of its experts, of which a token takes a few; norms, biases and routers are left out, a
 thousandth. Embedding and head count once each.
+
+With latents (multi-head latent attention, DeepSeek-V2, arXiv 2405.04434, 2.1) keys and values of all heads are made of
+one short vector, which is what is cached, beside a part that tells places and that all heads share.
 """
 
 import math
@@ -23,7 +26,7 @@ _SIZES = {
     "vocab_size": "vocabulary",
 }
 _BEYOND = {
-    "kv_lora_rank": "it caches latents in place of keys and values",
+    "index_topk": "its attention chooses the tokens that it reads",
     "interleave_moe_layer_step": "its layers with experts have a shared one beside them that is told nowhere",
 }
 _STEPS = ("decoder_sparse_step", "moe_layer_freq")
@@ -42,7 +45,7 @@ class ModelShape(BaseModel):
     hidden: Size = Field(description="width of what goes from layer to layer")
     heads: Size = Field(description="of queries, in a layer")
     kv_heads: Size = Field(description="of keys and values, in a layer")
-    head_dim: Size = Field(description="width of a head")
+    head_dim: Size = Field(description="width of a head; with latents of the part of its keys that is made of them")
     intermediate: Size = Field(description="width of the MLP of a layer without experts")
     vocabulary: Size = Field(description="tokens that there are")
     experts: Count = Field(default=0, description="in each layer that has some; 0: a dense model")
@@ -52,6 +55,10 @@ class ModelShape(BaseModel):
     dense_layers: Count = Field(default=0, description="layers without experts, of a model that has experts")
     windowed_layers: Count = Field(default=0, description="layers that see only the last `window` tokens")
     window: Count = Field(default=0, description="tokens that those see")
+    kv_lora_rank: Count = Field(default=0, description="width of the latent that is cached; 0: keys and values are")
+    q_lora_rank: Count = Field(default=0, description="width of the latent of queries; 0: they have none")
+    qk_rope_head_dim: Count = Field(default=0, description="beside latents: width of the part that tells places")
+    v_head_dim: Count = Field(default=0, description="beside latents: width of a head's values")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -61,6 +68,9 @@ class ModelShape(BaseModel):
             raise ValueError("layers: fewer than those without experts, or with a window")
         if self.windowed_layers and not self.window:
             raise ValueError("window: layers have one, and its tokens are not told")
+        beside = (self.q_lora_rank, self.qk_rope_head_dim, self.v_head_dim)
+        if not self.v_head_dim if self.kv_lora_rank else any(beside):
+            raise ValueError("kv_lora_rank: with it v_head_dim is told, and without it nothing that is beside latents")
         return self
 
     @property
@@ -70,9 +80,30 @@ class ModelShape(BaseModel):
     @property
     def dense_weights(self) -> int:
         """Of all layers, what each token takes whatever its experts."""
-        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         dense = (self.layers - self.expert_layers) * self.intermediate + self.expert_layers * self.shared_intermediate
-        return self.layers * attention + 3 * self.hidden * dense
+        return self.layers * self._attention_weights + 3 * self.hidden * dense
+
+    @property
+    def _attention_weights(self) -> int:
+        """Of a layer."""
+        if not self.kv_lora_rank:
+            return 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+        queries = self.heads * (self.head_dim + self.qk_rope_head_dim)
+        asked = self.q_lora_rank * (self.hidden + queries) if self.q_lora_rank else self.hidden * queries
+        kept = self.hidden * (self.kv_lora_rank + self.qk_rope_head_dim)
+        made = self.kv_lora_rank * self.heads * (self.head_dim + self.v_head_dim)
+        return asked + kept + made + self.heads * self.v_head_dim * self.hidden
+
+    @property
+    def pair_products(self) -> int:
+        """In a layer of a prompt, of a token that looks at another: its query with the key, its weight with the
+        value."""
+        return self.heads * (self.head_dim + self.qk_rope_head_dim + (self.v_head_dim or self.head_dim))
+
+    @property
+    def latent_products(self) -> int:
+        """The same of a decode, which looks at latents as they are; 0 without them."""
+        return self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim) if self.kv_lora_rank else 0
 
     @property
     def expert_weights(self) -> int:
@@ -103,7 +134,10 @@ class ModelShape(BaseModel):
         return self.vocabulary * self.hidden
 
     def kv_values_per_token(self, ranks: int) -> int:
-        """Keys and values cached for a token, on all ranks: a KV head is not split, beyond them it is copied."""
+        """Keys and values cached for a token, on all ranks: a KV head is not split, beyond them it is copied; latents
+        are of all heads, and each rank has them."""
+        if self.kv_lora_rank:
+            return self.layers * (self.kv_lora_rank + self.qk_rope_head_dim) * ranks
         return 2 * self.layers * max(self.kv_heads, ranks) * self.head_dim
 
     def kv_values(self, tokens: float, ranks: int) -> float:
@@ -114,15 +148,25 @@ class ModelShape(BaseModel):
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """By the names of transformers. Raises BadRequest, which names the field, for a size that is missing or no whole
-    number above 0, and for models whose steps are made of something else (latents, linear attention)."""
+    number above 0, and for models whose steps are made of something else (linear or sparse attention)."""
     text = config.get("text_config", config)
     for name, why in _BEYOND.items():
         if text.get(name):
             raise BadRequest(f"{name}: {why}; its steps are not forecast", field=name)
     sizes = {ours: _whole(text, theirs) for theirs, ours in _SIZES.items()}
     sizes["kv_heads"] = _whole(text, "num_key_value_heads") if text.get("num_key_value_heads") else sizes["heads"]
-    sizes["head_dim"] = _whole(text, "head_dim") if text.get("head_dim") else sizes["hidden"] // sizes["heads"]
+    if text.get("kv_lora_rank"):
+        sizes |= _latents(text)
+    else:
+        sizes["head_dim"] = _whole(text, "head_dim") if text.get("head_dim") else sizes["hidden"] // sizes["heads"]
     return ModelShape(**sizes, **_windows(text), **_experts(text))
+
+
+def _latents(text: Mapping[str, Any]) -> dict[str, int]:
+    sizes = {name: _whole(text, name) for name in ("kv_lora_rank", "qk_rope_head_dim", "v_head_dim")}
+    if text.get("q_lora_rank"):
+        sizes["q_lora_rank"] = _whole(text, "q_lora_rank")
+    return sizes | {"head_dim": _whole(text, "qk_nope_head_dim")}
 
 
 def _windows(text: Mapping[str, Any]) -> dict[str, int]:

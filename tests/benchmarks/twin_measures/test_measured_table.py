@@ -13,7 +13,7 @@ from controlplane.hardware.learned_pace import FEWEST_POINTS, FirstToken, Pace, 
 from controlplane.hardware.steady_batch import Deployment, Load
 
 HEADER = (
-    "backend,model_path,system,precision,mode,isl,osl,batch_size,tp_size,attention_dp_size,moe_tp_size,"
+    "backend,model_path,system,precision,mode,isl,osl,batch_size,tp_size,attention_dp_size,moe_tp_size,moe_ep_size,"
     "silicon_tpot_ms,silicon_ttft_ms"
 )
 TRUE = Pace((1.1, 1.5, 1.8, 2.0, 1.6, 20.0, 2.0, 32.0, 60.0, 40.0, 50.0))
@@ -34,13 +34,16 @@ def table(folder: Path, slower: float) -> Path:
                 seconds = (TRUE.tpot_s(deployment, load), FIRST.measured_s(TRUE, deployment, load))
                 figures = ",".join(str(factor * one) for one in seconds)
                 place = f"{engine},meta-llama/Llama-3.1-70B,{system},fp8,agg"
-                lines.append(f"{place},{prompt},{output},{at_once},{ranks},,,{figures}")
+                lines.append(f"{place},{prompt},{output},{at_once},{ranks},,,,{figures}")
     lines += [
-        "sglang,deepseek-ai/DeepSeek-V3,h100_sxm,fp4,agg,1024,1024,4,1,,,5,50",
-        "vllm,openai/gpt-oss-120b,h200_sxm,fp4,agg,1024,1024,4,2,2,2,5,50",
-        "vllm,openai/gpt-oss-120b,h200_sxm,fp4,agg,1024,1024,4,2,1,2,5,50",
-        "vllm,meta-llama/Llama-3.1-70B,h100_sxm,,agg,1024,1024,4,4,,,5,50",
-        "vllm,meta-llama/Llama-3.1-70B,h100_sxm,fp8,disagg,1024,1024,4,4,,,5,50",
+        "sglang,deepseek-ai/DeepSeek-V3.2,h100_sxm,fp4,agg,1024,1024,4,8,1,8,1,5,50",
+        "sglang,deepseek-ai/DeepSeek-V3,h100_sxm,fp4,agg,1024,1024,4,1,1,1,1,5,50",
+        "sglang,deepseek-ai/DeepSeek-V3,b200_sxm,fp4,agg,1024,1024,4,64,1,8,8,5,50",
+        "sglang,deepseek-ai/DeepSeek-R1,b200_sxm,fp4,agg,1024,1024,4,64,1,8,8,5,50",
+        "vllm,openai/gpt-oss-120b,h200_sxm,fp4,agg,1024,1024,4,2,2,2,,5,50",
+        "vllm,openai/gpt-oss-120b,h200_sxm,fp4,agg,1024,1024,4,2,1,2,,5,50",
+        "vllm,meta-llama/Llama-3.1-70B,h100_sxm,,agg,1024,1024,4,4,,,,5,50",
+        "vllm,meta-llama/Llama-3.1-70B,h100_sxm,fp8,disagg,1024,1024,4,4,,,,5,50",
     ]
     file = folder / "table.csv"
     file.write_text("\n".join(lines) + "\n")
@@ -49,11 +52,20 @@ def table(folder: Path, slower: float) -> Path:
 
 def test_rows_that_are_not_forecast_are_counted_by_their_reason(tmp_path: Path) -> None:
     rows, left_out = read(table(tmp_path, 1.0))
-    assert [row.has_experts for row in rows] == [False] * 27 + [True]
+    assert [row.has_experts for row in rows] == [False] * 27 + [True] * 2
     assert left_out == (
-        "1 of a model whose steps are not forecast, 1 with attention of each rank by itself, 1 precision not told, "
-        "1 disaggregated"
+        "1 of a model whose steps are not forecast, 1 that fit by no forecast of memory, 1 told twice, "
+        "1 with attention of each rank by itself, 1 precision not told, 1 disaggregated"
     )
+
+
+def test_ranks_with_experts_of_their_own_count_once(tmp_path: Path) -> None:
+    """The table has 64, 8 and 8 for eight of them; and R1 is V3 under another name."""
+    rows, _ = read(table(tmp_path, 1.0))
+    assert [(row.model, row.measured.deployment.ranks) for row in rows if row.has_experts] == [
+        ("deepseek-r1", 8),
+        ("gpt-oss-120b", 2),
+    ]
 
 
 def test_a_slower_accelerator_is_an_error_that_its_points_take_away(tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ GOOD: dict[str, Any] = {
         "dense_layers": 1,
         "windowed_layers": 2,
         "window": 128,
+        "kv_lora_rank": 32,
+        "q_lora_rank": 48,
+        "qk_rope_head_dim": 16,
+        "v_head_dim": 64,
     },
     "cache_reset": 2,
 }

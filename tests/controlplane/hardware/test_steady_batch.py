@@ -52,6 +52,20 @@ def test_a_step_reads_the_experts_that_its_tokens_take_and_those_of_a_prompt() -
     assert crowd["prompts"] == pytest.approx(2 * EXPERTS.token_weights * 9000 / 2250e12)
 
 
+def test_latents_are_read_by_each_rank_and_multiplied_by_each_decode() -> None:
+    """As DeepSeek-V2-Lite has them: 512 and 64 values a token, 16 heads of 128 and 64."""
+    latents = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "v_head_dim": 128, "heads": 16}
+    one = replace(ONE, shape=SHAPE.model_copy(update=latents))
+    parts = named(one, Load(1000, 500, 11))
+    held = 11 * 1250 * 32
+    assert parts["kv"] == pytest.approx(held * 576 * 2 / 3.35e12)
+    prompts = 16 * (128 + 64 + 128) * 32 * 1000**2 * 10 / 500
+    assert parts["attention"] == pytest.approx((prompts + 2 * held * 16 * (512 + 64 + 512)) / 989e12)
+    four = named(replace(one, ranks=4), Load(1000, 500, 11))
+    assert four["kv"] == pytest.approx(parts["kv"]) and four["attention"] == pytest.approx(parts["attention"] / 4)
+    assert room(replace(one, ranks=4), Load(1000, 500, 11)) < 1.5 * room(one, Load(1000, 500, 11))
+
+
 def test_layers_with_a_window_keep_and_read_no_more_than_it() -> None:
     half = replace(ONE, shape=SHAPE.model_copy(update={"windowed_layers": 16, "window": 128}))
     load = Load(2000, 96, 4)

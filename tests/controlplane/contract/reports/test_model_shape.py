@@ -66,6 +66,39 @@ def test_models_with_experts_have_their_known_sizes() -> None:
     assert (oss.windowed_layers, oss.window, oss.expert_layers) == (18, 128, 36)
 
 
+DEEPSEEK_V3 = {
+    "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128,
+    "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256, "num_experts_per_tok": 8,
+    "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1, "vocab_size": 129280,
+    "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+}  # fmt: skip
+DEEPSEEK_V2_LITE = {
+    "num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 16,
+    "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64, "num_experts_per_tok": 6,
+    "n_shared_experts": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "vocab_size": 102400,
+    "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+}  # fmt: skip
+
+
+def test_models_with_latents_have_their_known_sizes() -> None:
+    """671 billion parameters, 37 of them for a token, and 70,272 bytes of bf16 cache; 15.7 and 2.4 of V2-Lite, whose
+    queries have no latent; as their makers say (embedding of the active counted once)."""
+    v3, lite = shape_of(DEEPSEEK_V3), shape_of(DEEPSEEK_V2_LITE)
+    assert v3.layer_weights + 2 * v3.embedding_weights == pytest.approx(671e9, rel=1e-3)
+    assert v3.token_weights + v3.embedding_weights == pytest.approx(37e9, rel=0.02)
+    assert 2 * v3.kv_values_per_token(1) == 70_272
+    assert v3.kv_values_per_token(8) == 8 * v3.kv_values_per_token(1), "each rank has those of all heads"
+    assert lite.layer_weights + 2 * lite.embedding_weights == pytest.approx(15.7e9, rel=2e-3)
+    assert lite.token_weights + lite.embedding_weights == pytest.approx(2.4e9, rel=0.05)
+    assert lite.q_lora_rank == 0
+
+
+def test_products_of_a_pair_are_those_of_keys_and_of_values() -> None:
+    v3, llama = shape_of(DEEPSEEK_V3), shape_of(LLAMA_70B)
+    assert v3.pair_products == 128 * (128 + 64 + 128) and v3.latent_products == 128 * (512 + 64 + 512)
+    assert llama.pair_products == 64 * 2 * 128 and llama.latent_products == 0
+
+
 def test_experts_hit_are_those_of_draws_and_all_by_many_tokens() -> None:
     shape = shape_of(QWEN3_235B)
     random = np.random.default_rng(1)
@@ -93,6 +126,10 @@ def test_shared_experts_and_dense_layers_are_read_by_every_token() -> None:
         {"windowed_layers": 81, "window": 8},
         {"windowed_layers": 8},
         {"latents": 8},
+        {"kv_lora_rank": 512},
+        {"v_head_dim": 128},
+        {"q_lora_rank": 1536},
+        {"qk_rope_head_dim": 64},
     ],
 )
 def test_sizes_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
@@ -111,7 +148,9 @@ def test_sizes_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
             {"num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1},
             "interleave_moe_layer_step",
         ),
-        ({"kv_lora_rank": 512}, "kv_lora_rank"),
+        ({"kv_lora_rank": 512}, "qk_rope_head_dim"),
+        ({"kv_lora_rank": 512, "qk_rope_head_dim": 64, "v_head_dim": 128}, "qk_nope_head_dim"),
+        ({"kv_lora_rank": 512, "qk_rope_head_dim": 64, "v_head_dim": 128, "index_topk": 2048}, "index_topk"),
         ({"layer_types": ["linear_attention", "full_attention"]}, "layer_types"),
         ({"layer_types": ["sliding_attention"]}, "sliding_window"),
         ({"hidden_size": None}, "hidden_size"),
