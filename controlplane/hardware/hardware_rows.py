@@ -268,13 +268,12 @@ def _class_of(name: str, deployment: Deployment, points: int) -> ForecastClass:
 
 
 def _notes(deployment: Deployment, at_once: float) -> list[str]:
-    notes = []
     if deployment.cache_bytes <= 0:
-        notes.append("the weights do not fit")
-    elif at_once < 1:
-        notes.append("no request of that length fits")
+        return ["the weights do not fit"]
+    if at_once < 1:
+        return ["no request of that length fits"]
     if deployment.shape.kv_lora_rank and deployment.ranks > 1:
-        notes.append("each accelerator caches the latents of all heads")
-    elif deployment.ranks > deployment.shape.kv_heads:
-        notes.append(f"{deployment.shape.kv_heads} KV heads are copied to {deployment.ranks} accelerators")
-    return notes
+        return ["each accelerator caches the latents of all heads"]
+    if deployment.ranks > deployment.shape.kv_heads:
+        return [f"{deployment.shape.kv_heads} KV heads are copied to {deployment.ranks} accelerators"]
+    return []

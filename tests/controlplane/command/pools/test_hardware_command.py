@@ -12,7 +12,7 @@ from controlplane.command.pools.hardware_command import read_shape
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.model_shape import shape_of
 from controlplane.hardware.learned_pace import nine_of_ten
-from tests.controlplane.contract.reports.llama_config import LLAMA_70B
+from tests.controlplane.contract.reports.known_configs import DEEPSEEK_V3, LLAMA_70B
 
 runner = CliRunner()
 LOAD = ("--prompt", "1024", "--output", "1024", "--concurrency", "64")
@@ -54,6 +54,15 @@ def test_who_does_not_fit_has_no_forecast_and_copied_heads_are_told(model: str) 
     )
     assert narrow["tpot_s"] is None and narrow["running"] is None and narrow["notes"] == ["the weights do not fit"]
     assert wide["notes"] == ["8 KV heads are copied to 16 accelerators"]
+
+
+def test_latents_are_on_each_accelerator(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(DEEPSEEK_V3))
+    asked = ("--model", str(tmp_path), "--weights", "fp8", "--accelerator", "h200", *LOAD)
+    (narrow, wide) = items(*asked, "--tensor-parallel", "4", "--tensor-parallel", "8")
+    assert narrow["notes"] == ["the weights do not fit"]
+    assert wide["notes"] == ["each accelerator caches the latents of all heads"]
+    assert wide["kv_bytes_per_token"] == 8 * 70_272 and wide["error"] == nine_of_ten(True, True, "vllm", 0, 0).between
 
 
 def test_a_rate_is_carried_by_as_few_as_keep_the_limit_even_if_it_is_slower_than_forecast(model: str) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.model_shape import ModelShape, shape_of
-from tests.controlplane.contract.reports.llama_config import LLAMA_70B
+from tests.controlplane.contract.reports.known_configs import DEEPSEEK_V3, LLAMA_70B
 
 BUNDLED = Path(__file__).resolve().parents[4] / "agents/models/tailwright-py-5m"
 
@@ -66,12 +66,6 @@ def test_models_with_experts_have_their_known_sizes() -> None:
     assert (oss.windowed_layers, oss.window, oss.expert_layers) == (18, 128, 36)
 
 
-DEEPSEEK_V3 = {
-    "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128,
-    "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256, "num_experts_per_tok": 8,
-    "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1, "vocab_size": 129280,
-    "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
-}  # fmt: skip
 DEEPSEEK_V2_LITE = {
     "num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 16,
     "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64, "num_experts_per_tok": 6,
