@@ -102,11 +102,14 @@ class _AblatedWorkshop(Workshop):
 
 @contextmanager
 def _constants(without: Sequence[str]) -> Iterator[None]:
-    floor, caution, by_tokens = courses.FLOOR_FACTOR, wander.CAUTION, yardstick.BY_TOKENS
+    floor, by_tokens = courses.FLOOR_FACTOR, yardstick.BY_TOKENS
+    caution, by_pairs = wander.CAUTION, wander.CAUTION_BY_PAIRS
     yardstick.BY_TOKENS = frozenset() if "tokens" in without else by_tokens
     courses.FLOOR_FACTOR = 0.0 if "floors" in without else floor
     wander.CAUTION = 0.0 if "caution" in without else caution
+    wander.CAUTION_BY_PAIRS = 0.0 if "caution" in without else by_pairs
     try:
         yield
     finally:
-        courses.FLOOR_FACTOR, wander.CAUTION, yardstick.BY_TOKENS = floor, caution, by_tokens
+        courses.FLOOR_FACTOR, yardstick.BY_TOKENS = floor, by_tokens
+        wander.CAUTION, wander.CAUTION_BY_PAIRS = caution, by_pairs

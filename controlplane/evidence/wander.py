@@ -26,6 +26,8 @@ SCALES = tuple(2**power for power in range(14))
 LEAST_PAIRS = 2
 CAUTION = 1.0
 """Standard errors by which what is seen at a scale is raised."""
+CAUTION_BY_PAIRS = 3.0
+"""Divided by how many pairs were seen: the part by which it is raised instead where noise is known by many of them."""
 GROWN = 3.0
 """Standard errors by which differences at a scale may exceed earlier ones by chance."""
 REWEIGHTED = 4
@@ -90,10 +92,13 @@ def fit(values: Floats, sampling: Floats, floors: Sequence[float]) -> Wander:
     return wander_of(differences(values, sampling), floors)
 
 
-def wander_of(seen: Sequence["Seen"], floors: Sequence[float], before: Sequence["Earlier"] = ()) -> Wander:
+def wander_of(
+    seen: Sequence["Seen"], floors: Sequence[float], before: Sequence["Earlier"] = (), *, by_pairs: bool = False
+) -> Wander:
     """The wandering that differences by scale show; before: of longer ago, where that is known.
 
-    Where noise has grown at any scale since, by more than chance explains, `before` says nothing.
+    Where noise has grown at any scale since, by more than chance explains, `before` says nothing. by_pairs: what is
+    seen is raised by `CAUTION_BY_PAIRS` rather than by `CAUTION`.
     """
     if not seen:
         return Wander(tuple(floors))
@@ -102,7 +107,9 @@ def wander_of(seen: Sequence["Seen"], floors: Sequence[float], before: Sequence[
     if not any(now.has_grown(earlier[now.scale]) for now in seen if now.scale in earlier):
         seen = [now.joined(earlier[now.scale]) if now.scale in earlier else now for now in seen]
     shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
-    return Wander(tuple(np.maximum(_likeliest(seen, shape), floors).tolist()))
+    pairs = np.array([float(found.pairs) for found in seen])
+    raised = 1.0 + (CAUTION_BY_PAIRS / pairs if by_pairs else CAUTION * np.sqrt(2.0 / pairs))
+    return Wander(tuple(np.maximum(_likeliest(seen, shape, raised), floors).tolist()))
 
 
 def differences(values: Floats, sampling: Floats) -> list["Seen"]:
@@ -175,12 +182,12 @@ def _shape(scale: int, tau: float) -> float:
     return float(mean[0, 0] + mean[1, 1] - 2.0 * mean[0, 1])
 
 
-def _likeliest(seen: Sequence[Seen], shape: Floats) -> Floats:
+def _likeliest(seen: Sequence[Seen], shape: Floats, raised: Floats) -> Floats:
     """The variances under which the differences are likeliest, were those of each scale by themselves: least squares
-    whose weights come from the fit before. What few pairs show is taken to be somewhat more than they show."""
+    whose weights come from the fit before. raised: by so much more than it shows is taken of each scale."""
     sampling = np.array([found.sampling for found in seen])
     pairs = np.array([float(found.pairs) for found in seen])
-    square = np.array([found.square for found in seen]) * (1.0 + CAUTION * np.sqrt(2.0 / pairs))
+    square = np.array([found.square for found in seen]) * raised
     wanted = np.maximum(square - sampling, 0.0)
     expected = np.maximum(square, 1e-12)
     found = np.zeros(shape.shape[1])

@@ -89,7 +89,8 @@ class Effect(NamedTuple):
 @dataclass(frozen=True)
 class Sought:
     """What a line looks for. rises, tolerated: of its values; weights: of the rises; drift: what is supposed of hours;
-    by_factor: the value after each of `FACTORS`, of a line that tells a factor."""
+    by_factor: the value after each of `FACTORS`, of a line that tells a factor; by_pairs: of its caution, see
+    `wander_of`."""
 
     name: str
     rises: Sequence[float]
@@ -97,6 +98,7 @@ class Sought:
     tolerated: float
     drift: float
     by_factor: Sequence[float] = ()
+    by_pairs: bool = False
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ def line_of(
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
     seen = differences(values[:usual], sampling[:usual])
-    noise = wander_of(seen, floors, before)
+    noise = wander_of(seen, floors, before, by_pairs=wanted.by_pairs)
     level = float(np.average(values[:usual][known], weights=1.0 / (sampling[:usual][known] + noise.tick)))
     return Line(wanted, usual, Scan.of(noise, usual), Sums.of(values, sampling, noise, level), seen)
 
@@ -292,7 +294,7 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
     by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
     # What drifts by so much moves the mean score as a small rise does, in proportion.
     drift = FLOOR_FACTOR / 0.1 * after(_by_place, Change(1.1))
-    found = [Wanted(PLACE, rises, RISE_WEIGHTS, tolerated, drift, by_factor, MeanScore(only))]
+    found = [Wanted(PLACE, rises, RISE_WEIGHTS, tolerated, drift, by_factor, only is None, MeanScore(only))]
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
         drift = FLOOR_FACTOR / 0.1 * tails[0]
@@ -300,7 +302,7 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
         shifted = by_factor[: len(common)], [after(_by_tail, Change(factor)) for factor in common]
         found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, mean=MeanScore(by_tail=True, shifted=shifted)))
     elif usual[only].share <= MOST_SHARE:
-        found.append(Wanted(APART, rises, RISE_WEIGHTS, tolerated, drift, by_factor, MeanScore(only, apart=True)))
+        found.append(Wanted(APART, rises, RISE_WEIGHTS, tolerated, drift, by_factor, mean=MeanScore(only, apart=True)))
     return found
 
 

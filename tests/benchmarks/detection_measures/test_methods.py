@@ -16,15 +16,15 @@ RULE = RegressionCondition(metrics=["prefill"])
 
 
 def constants() -> tuple[object, ...]:
-    return course.FLOOR_FACTOR, wander.CAUTION, yardstick.BY_TOKENS
+    return course.FLOOR_FACTOR, wander.CAUTION, wander.CAUTION_BY_PAIRS, yardstick.BY_TOKENS
 
 
 @pytest.mark.parametrize(
     ("part", "kept"),
     [
-        ("floors", (0.0, wander.CAUTION, yardstick.BY_TOKENS)),
-        ("caution", (course.FLOOR_FACTOR, 0.0, yardstick.BY_TOKENS)),
-        ("tokens", (course.FLOOR_FACTOR, wander.CAUTION, frozenset())),
+        ("floors", (0.0, wander.CAUTION, wander.CAUTION_BY_PAIRS, yardstick.BY_TOKENS)),
+        ("caution", (course.FLOOR_FACTOR, 0.0, 0.0, yardstick.BY_TOKENS)),
+        ("tokens", (course.FLOOR_FACTOR, wander.CAUTION, wander.CAUTION_BY_PAIRS, frozenset())),
         ("tail", constants()),
     ],
 )

@@ -9,6 +9,7 @@ from scipy import optimize
 from controlplane.evidence.wander import (
     TAUS_TICKS,
     Earlier,
+    Seen,
     Wander,
     _mean_covariance,
     differences,
@@ -126,3 +127,16 @@ def test_what_was_sampled_otherwise_before_says_the_same_of_the_noise() -> None:
     before = remembered(values[:4096] + 0.06 * few, 0.0036)
     seen = differences(values[4096:] + 0.2 * few, np.full(4096, 0.04))
     assert wander_of(seen, NO_FLOORS, before).tick == pytest.approx(0.09, rel=0.35)
+
+
+@pytest.mark.parametrize(("pairs", "usual", "by_pairs"), [(2.0, 2.0, 2.5), (4.5, 5 / 3, 5 / 3), (200.0, 1.1, 1.015)])
+def test_caution_by_pairs_is_less_where_many_are_known_and_more_where_few_are(
+    pairs: float, usual: float, by_pairs: float
+) -> None:
+    """Also where most of them are remembered."""
+    for seen, before in (
+        ([Seen(1, pairs, 2.0, 0.0)], []),
+        ([Seen(1, pairs / 4, 2.0, 0.0)], [Earlier(1, 0.75 * pairs, 2.0)]),
+    ):
+        assert wander_of(seen, NO_FLOORS, before).tick == pytest.approx(usual)
+        assert wander_of(seen, NO_FLOORS, before, by_pairs=True).tick == pytest.approx(by_pairs)

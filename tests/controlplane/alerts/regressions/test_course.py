@@ -24,6 +24,7 @@ from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.material import Tail
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE
 from controlplane.evidence.sketch import Sketch
+from controlplane.evidence.wander import TAUS_TICKS, Earlier, wander_of
 
 METRIC, TICKS = "prefill", 1000
 START_S = 50_000.0
@@ -92,6 +93,23 @@ def test_lines_are_of_what_the_stream_is(windows: list[Window]) -> None:
     assert set(made(windows, "a").lines) == {PLACE, APART}
     alone = [Window(one.start_s, 1.0, {METRIC: {"a": one.tails[METRIC]["a"]}}) for one in windows]
     assert set(made(alone, "a").lines) == {PLACE}, "all others are none"
+
+
+def test_caution_goes_by_pairs_for_the_place_of_all_alone(windows: list[Window]) -> None:
+    """As if what the lines show had been seen for days."""
+    for bucket, trusting in ((FLEET, {PLACE}), ("a", set[str]())):
+        lines = made(windows, bucket).lines
+        before = {
+            name: [Earlier(one.scale, 8.0 * one.pairs, one.square - one.sampling) for one in line.seen]
+            for name, line in lines.items()
+        }
+        known = course(past(windows), bucket, never, before)
+        assert known is not None
+        for name, line in known.lines.items():
+            floors = [0.0] * (len(TAUS_TICKS) - 2) + list(line.scan.wander.variances[-2:])
+            fits = {by: wander_of(line.seen, floors, before[name], by_pairs=by) for by in (False, True)}
+            assert fits[False].tick > fits[True].tick
+            assert line.scan.wander == fits[name in trusting]
 
 
 def test_a_young_or_thin_past_has_no_course(windows: list[Window]) -> None:
