@@ -66,6 +66,8 @@ class Context:
     tenant_during: Mapping[str, float] = field(default_factory=dict)
     acceptance: Level = Level()  # Draft tokens accepted, of those proposed.
     acceptance_error: float = 0.0  # Standard error of how the two differ.
+    from_drafts: Level = Level()  # Of the tokens of answers, those that drafts gave.
+    from_drafts_error: float = 0.0  # Standard error of how the two differ.
     running: Level = Level()
     waiting: Level = Level()
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
@@ -81,15 +83,16 @@ def causes(
 ) -> list[Cause]:
     """The causes found, the likeliest first. plausibility: by kind, as `learned` makes it."""
     config, load = _config_change(context, onset), _load(context)
+    prompts, misses = _prompt_mix(context), _cache_miss(context)
     found = [
         *config,
         *load,
         *_who_loads(context, load),
-        *_prompt_mix(context),
+        *prompts,
         *_answer_mix(context),
-        *_cache_miss(context),
+        *misses,
         *_kv_pressure(context),
-        *_acceptance(context),
+        *_acceptance(context, has_room=not (config or load or prompts or misses)),
         *_one_node(context),
         *_host(context, onset, config, load),
     ]
@@ -285,20 +288,37 @@ def _kv_pressure(context: Context) -> list[Cause]:
     ]
 
 
-def _acceptance(context: Context) -> list[Cause]:
+def _acceptance(context: Context, *, has_room: bool) -> list[Cause]:
+    """Fewer of the drafts are accepted, or drafts give so few of the tokens that an answer takes more steps. has_room:
+    nothing is known that takes drafts their room in a step, which more work or another limit does."""
     before, during = context.acceptance.before, context.acceptance.during
-    if before is None or during is None:
+    is_less = _fell(context.acceptance, ACCEPTANCE_DROP, context.acceptance_error)
+    then, now = context.from_drafts.before, context.from_drafts.during
+    least = 0.0 if then is None else (MORE_WORK - 1.0) * (1.0 - then)
+    gives_less = has_room and _fell(context.from_drafts, least, context.from_drafts_error)
+    if not is_less and not gives_less:
         return []
-    if before - during < max(ACCEPTANCE_DROP, CHANCE_SIGMAS * context.acceptance_error):
-        return []
+    words = []
+    if gives_less and then is not None and now is not None:
+        words.append(f"drafts gave {share_text(now)} of the tokens, {share_text(then)} before")
+    if before is not None and during is not None:
+        words.append(f"of the draft tokens {share_text(during)} were accepted, {share_text(before)} before")
     return [
         {
             "cause": CauseKind.ACCEPTANCE.value,
             "score": PRIOR[CauseKind.ACCEPTANCE],
-            "message": f"of the draft tokens {share_text(during)} were accepted, {share_text(before)} before",
+            "message": "; ".join(words),
             "acceptance": [before, during],
+            "from_drafts": [then, now],
         }
     ]
+
+
+def _fell(level: Level, least: float, error: float) -> bool:
+    """By so much at least, and beyond chance."""
+    if level.before is None or level.during is None:
+        return False
+    return level.before - level.during >= max(least, CHANCE_SIGMAS * error) and level.during < level.before
 
 
 def _host(context: Context, onset: datetime, config: Sequence[Cause], load: Sequence[Cause]) -> list[Cause]:

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
-LEAST_DRAFTS, LEAST_ANSWERS = 100, 10
+LEAST_DRAFTS, LEAST_TOKENS, LEAST_ANSWERS = 100, 100, 10
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
@@ -93,7 +93,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     pool = where.get(POOL.label, "")
     old_means, new_means = both(_means, metric, NODE.label)
     growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
-    drafts, answers = (both_ratios(read) for read in (_drafts, _answers))
+    drafts, gains, answers = (both_ratios(read) for read in (_drafts, _from_drafts, _answers))
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=during.seconds,
@@ -112,6 +112,8 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         tenant_during=shares[TENANT.label][1],
         acceptance=Level(*(one.value for one in drafts)),
         acceptance_error=difference_error(*drafts, of_a_share),
+        from_drafts=Level(*(one.value for one in gains)),
+        from_drafts_error=difference_error(*gains, of_a_share),
         running=Level(*both(_mean, RUNNING.short)),
         waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
@@ -210,6 +212,15 @@ def _drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
         for metric in (ACCEPTED_TOKENS, DRAFT_TOKENS)
     )
     return _ratio(accepted, proposed, LEAST_DRAFTS)
+
+
+def _from_drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
+    """Of the tokens of answers those that drafts gave: fewer where fewer are accepted, or fewer can be proposed."""
+    accepted, tokens = (
+        telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S))
+        for metric in (ACCEPTED_TOKENS, OUTPUT_TOKENS)
+    )
+    return _ratio(accepted, tokens, LEAST_TOKENS)
 
 
 def _answers(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:

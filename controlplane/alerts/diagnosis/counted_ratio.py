@@ -1,7 +1,8 @@
 """One count over another, before and during, and how well their difference is known (pure).
 
 What is counted comes in bursts: drafts of one request fare alike, answers of one sender are alike in length. So the
-windows before tell by how much more than single ones they scatter (`dispersion`).
+windows before tell by how much more than single ones they scatter (`dispersion`). Of these the last are not
+asked: an onset is often told a minute late, and the change itself would pass for noise.
 """
 
 import math
@@ -15,6 +16,8 @@ from controlplane.evidence.dispersion import dispersion_of
 
 Variance = Callable[[float], float]
 """Of a single one, by the ratio."""
+LATE_WINDOWS = 24
+"""So late, two minutes, an onset may be told."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,15 @@ class Ratio:
         count = float(self.under.sum())
         return float(self.over.sum()) / count if count >= self.least else None
 
+    def older(self) -> "Ratio":
+        """But for the last `LATE_WINDOWS`, or half of them where there are few."""
+        last = max(len(self.under) - LATE_WINDOWS, (len(self.under) + 1) // 2)
+        return Ratio(self.over[:last], self.under[:last], self.least)
+
 
 def of_a_share(share: float) -> float:
-    """The variance of what is or is not (Bernoulli)."""
-    return share * (1.0 - share)
+    """The variance of what is or is not (Bernoulli). What is counted at another moment than its whole may exceed it."""
+    return max(share * (1.0 - share), 0.0)
 
 
 def of_a_length(mean: float) -> float:
@@ -46,7 +54,13 @@ def difference_error(before: Ratio, during: Ratio, variance: Variance) -> float:
     then, now = before.value, during.value
     if then is None or now is None:
         return 0.0
-    single = variance(then)
-    phi = dispersion_of(before.over - before.under * then, before.under * single, 1) if single > 0.0 else 1.0
+    phi = _phi(before.older(), variance)
     counts = sum(1.0 / float(side.under.sum()) for side in (before, during))
     return math.sqrt(phi * variance((then + now) / 2.0) * counts)
+
+
+def _phi(before: Ratio, variance: Variance) -> float:
+    count = float(before.under.sum())
+    mean = float(before.over.sum()) / count if count else 0.0
+    single = variance(mean)
+    return dispersion_of(before.over - before.under * mean, before.under * single, 1) if single > 0.0 else 1.0

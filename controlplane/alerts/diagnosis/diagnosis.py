@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from controlplane.alerts.diagnosis.causes import Cause, Context, causes
 from controlplane.alerts.diagnosis.plausibility import PRIOR
-from controlplane.alerts.diagnosis.ranking import MIXES
+from controlplane.alerts.diagnosis.ranking import BY_TOKEN, MIXES
 from controlplane.alerts.diagnosis.shift_parts import ReadShift, attribution
 from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import Diagnosis, StageShift
@@ -109,11 +109,13 @@ def diagnose(
         top = None
     found = causes(context, shift.since, moved, plausibility)
     moved = placed(moved, found)
-    stage = None if top is None else (DECODE.short if top.stage in STEP_PARTS else top.stage)
+    stage = None if top is None else top.stage
     share = None if top is None else Named(top.stage, top.share_of_increase)
     tail = None if moved is None or not moved.stages else moved.stages[0]
     if tail is not None and tail.share > 0.0:
         stage, share = tail.stage, Named(tail.stage, tail.share)
+    if shift.metric in BY_TOKEN:
+        stage = DECODE.short  # Whatever its parts say: these are what decoding is made of.
     if shift.metric in parts:
         stage = shift.metric  # The alert is about a stage; what that does to the others stands in `stages`.
     return Diagnosis(stage=stage, summary=sentence(shift, share, found), stages=stages, causes=found, attribution=moved)

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from controlplane.alerts.diagnosis.context import surroundings
 from controlplane.contract.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, OUTPUT_TOKENS
 from controlplane.telemetry import Span
@@ -23,6 +25,8 @@ def test_acceptance_answers_and_tenants_are_read_of_both_sides() -> None:
     before, during = Span(START, onset), Span(onset, START + timedelta(seconds=120))
     found = surroundings(telemetry, {"pool": "main"}, "e2e", before, during)
     assert (found.acceptance.before, found.acceptance.during) == (0.8, 0.2) and 0.0 < found.acceptance_error < 0.1
+    assert found.from_drafts.before == 0.2 and found.from_drafts.during == pytest.approx(10 / 1200)
+    assert found.from_drafts_error > 0.0
     assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.55)
     assert (found.answer_tokens.before, found.answer_tokens.during) == (20.0, 60.0) and 0.0 < found.answer_error < 10.0
 

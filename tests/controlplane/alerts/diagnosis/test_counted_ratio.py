@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from controlplane.alerts.diagnosis.counted_ratio import Ratio, difference_error, of_a_length, of_a_share
+from controlplane.alerts.diagnosis.counted_ratio import LATE_WINDOWS, Ratio, difference_error, of_a_length, of_a_share
 
-WINDOWS = 240
+WINDOWS = 240 + LATE_WINDOWS
 
 
 def of(over: list[int], least: int = 100) -> Ratio:
@@ -29,6 +29,15 @@ def test_answers_scatter_as_much_as_they_are_long() -> None:
     few = of([4000, 4000])
     exact = 30.0 * (1 / (100 * WINDOWS) + 1 / 200) ** 0.5
     assert difference_error(before, few, of_a_length) == pytest.approx(exact, rel=0.25)
+
+
+def test_a_change_that_is_told_late_does_not_pass_for_noise() -> None:
+    chance = np.random.default_rng(5)
+    quiet = chance.binomial(100, 0.5, WINDOWS)
+    late = np.append(quiet[LATE_WINDOWS:], chance.binomial(100, 0.1, LATE_WINDOWS))
+    few = of([10] * 6)
+    known, told_late = (difference_error(of(one.tolist()), few, of_a_share) for one in (quiet, late))
+    assert told_late < 1.5 * known, "of the quiet windows alone"
 
 
 def test_too_few_have_no_ratio_and_no_error() -> None:

@@ -68,6 +68,12 @@ def test_names_the_stage(measured: Any, metric: str, slow: dict[str, float], sta
     assert sum(part.share_of_increase for part in found.stages) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.parametrize("metric", ["itl", "tpot"])
+def test_of_tokens_that_come_slower_the_stage_is_decode_whatever_its_parts_tell(measured: Any, metric: str) -> None:
+    assert diagnose(shift(metric), Measured(), Context()).stage == "decode"
+    assert diagnose(shift(metric), measured(decode=0.5), Context()).stage == "decode"
+
+
 def test_the_sentence_for_a_tired_reader(measured: Any) -> None:
     revisions = came(ONSET - timedelta(seconds=10))
     knobs = {
