@@ -14,7 +14,7 @@ class CauseKind(StrEnum):
     PREEMPTION = "preemption"  # Running requests were put back for want of memory.
     KV_PRESSURE = "kv_pressure"  # The KV cache is full.
     HOST = "host"  # Something else disturbs a node's host: `node` says whose.
-    ACCEPTANCE = "acceptance"  # Fewer draft tokens were accepted.
+    ACCEPTANCE = "acceptance"  # Fewer draft tokens were accepted, of those proposed or of all tokens.
     TENANT_MIX = "tenant_mix"  # One tenant sent a larger share of the requests.
     ONE_GROUP = "one_group"  # The requests of one prompt bucket, cache class or tenant alone are slower.
     ONE_NODE = "one_node"  # One node alone is slower, and nothing measured there says why.
