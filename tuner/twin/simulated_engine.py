@@ -102,6 +102,7 @@ class SimulatedEngine:
             and not shape.policy.long_prompt_threshold
             and shape.policy.itl_target_s is None
         )
+        self._params: dict[tuple[int, int], SamplingParams] = {}
         self._left_over: dict[int, EngineConfig] = {0: config}  # By the number of steady rows.
         self._now = 0.0
         self._nobody_fits = False  # Whoever is next in the queue found too few blocks free, and nothing has changed.
@@ -119,21 +120,20 @@ class SimulatedEngine:
         following = next(coming, None)
         while True:
             has_work = steady.rows > 0 or scheduler.has_work
-            if following is None:
-                if not has_work:
+            if not has_work:
+                if following is None:
                     return stories
-            elif not has_work:
                 self._now = max(self._now, following.at_s)
             while following is not None and following.at_s <= self._now:
                 stories.append(self._add(len(stories), following))
                 following = next(coming, None)
             until_s = float("inf") if following is None else following.at_s
-            if steady.rows or scheduler.has_work:
+            if has_work or scheduler.has_work:
                 self._advance(until_s)
 
     def _add(self, number: int, arrival: Arrival) -> Story:
         story = Story(arrival.at_s)
-        params = SamplingParams(max(1, arrival.outputs), seed=arrival.seed)
+        params = self._params_of(max(1, arrival.outputs), arrival.seed if self._drafter.has_any else 0)
         request = SimulatedRequest(number, arrival.prompt(), params, story)
         if not self.scheduler.fits(request.most_tokens):
             story.refused = True
@@ -141,6 +141,13 @@ class SimulatedEngine:
         for ended in self.scheduler.add(request):
             _simulated(ended.request).story.refused = True
         return story
+
+    def _params_of(self, outputs: int, seed: int) -> SamplingParams:
+        """Equal ones are made once."""
+        params = self._params.get((outputs, seed))
+        if params is None:
+            params = self._params[outputs, seed] = SamplingParams(outputs, seed=seed)
+        return params
 
     def _advance(self, until_s: float) -> None:
         """One step; or as many as differ in nothing, of those that begin before that time."""
@@ -164,11 +171,12 @@ class SimulatedEngine:
 
     def _all_rows_have_room(self) -> bool:
         """Whether every row surely gets its token, so that none of the steady ones is left out or preempted."""
-        running = self.scheduler.running
+        running, groups, free = self.scheduler.running, len(self.scheduler.cache.groups), self._pool.num_free
         if self._steady.rows + len(running) >= self._config.max_num_batched_tokens:
             return False
-        wanting = sum(len(request.tokens) > request.covered for request in running)
-        return wanting * len(self.scheduler.cache.groups) <= self._pool.num_free
+        if len(running) * groups <= free:
+            return True
+        return sum([len(request.tokens) > request.covered for request in running]) * groups <= free
 
     def _step(self) -> None:
         """As the scheduler plans it. Steady rows go without it: their tokens and seats are taken off what it has."""
@@ -200,7 +208,8 @@ class SimulatedEngine:
             plan.limit is StepLimit.KV_MEMORY and not plan.preemptions and not scheduler.policy.long_prompt_threshold
         )
         for work in plan.works:
-            request = _simulated(work.request)
+            request = work.request
+            assert isinstance(request, SimulatedRequest)
             if not work.samples:
                 scheduler.commit(work, ())
                 continue

@@ -6,7 +6,7 @@ from typing import cast
 
 from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.request import Request
-from tuner.twin.token_runs import TokenRuns
+from tuner.twin.token_runs import Key, TokenRuns
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class SimulatedRequest(Request):
         """While it is among the steady ones: the step up to which its tokens are counted."""
         self._runs = TokenRuns(prompt)
         self._runs.extend(-1 - number, params.max_tokens)
-        self._keys: list[tuple[int, ...]] | None = None
+        self._keys: list[Key] | None = None
 
     def blocks(self, first: int, end: int, block_size: int) -> Iterable[Hashable]:
         if self._keys is None:

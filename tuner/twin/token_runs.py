@@ -1,4 +1,4 @@
-"""Tokens as runs of equal ones: prompts whose text is not known, so that a block of them is two numbers.
+"""Tokens as runs of equal ones: prompts whose text is not known, so that a block of them is a number or two.
 
 Guarantee: two stretches of equal length have equal keys exactly where their tokens are equal; runs that meet with the
 same token are one.
@@ -12,6 +12,8 @@ from typing import overload
 
 _OTHERS = 2
 """Runs at the end that are seldom a block long: what only one prompt has, and what it is answered."""
+
+Key = int | tuple[int, ...]
 
 
 class TokenRuns(Sequence[int]):
@@ -52,11 +54,10 @@ class TokenRuns(Sequence[int]):
             self._values.append(token)
             self._ends.append(length)
 
-    def keys(self, count: int, size: int) -> list[tuple[int, ...]]:
+    def keys(self, count: int, size: int) -> list[Key]:
         """Of the first `count` blocks of `size` tokens."""
-        found: list[tuple[int, ...]] = []
-        if (whole := self._whole_runs(count, size)) > 0:
-            found += zip(self._values[:whole], repeat(size))
+        found: list[Key] = []
+        found += self._values[: max(0, self._whole_runs(count, size))]
         found += [self.key(start, start + size) for start in range(len(found) * size, count * size, size)]
         return found
 
@@ -65,12 +66,12 @@ class TokenRuns(Sequence[int]):
         whole = min(count, len(self._ends) - _OTHERS)
         return whole if self._ends[: max(0, whole)] == list(range(size, whole * size + 1, size)) else 0
 
-    def key(self, start: int, end: int) -> tuple[int, ...]:
-        """Of the tokens from `start` up to `end`: each run's token, and its length."""
+    def key(self, start: int, end: int) -> Key:
+        """Of the tokens from `start` up to `end`: their only one; or each run's token, and its length."""
         values, ends = self._values, self._ends
         place = bisect_right(ends, start)
         if ends[place] >= end:
-            return values[place], end - start
+            return values[place]
         found: list[int] = []
         while start < end:
             stop = min(ends[place], end)

@@ -5,6 +5,7 @@ back; a request is given up only for one that is more urgent, and never once it 
 preempted ones wait beyond them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,13 +99,15 @@ class Admission:
         if over is not None and not may_displace:
             raise self._overloaded(*over, wait_s, coming)
 
-    def make_room(self, newcomer: Request, load: Load) -> list[Ended]:
+    def make_room(self, newcomer: Request, load: Callable[[], Load]) -> list[Ended]:
         """Who ends so that the newcomer can be queued: nobody, less urgent ones that wait, or the newcomer itself.
 
         Those are taken out of the queue; the newcomer is not put in.
         """
         victims: list[Request] = []
         over = first = self._over_limit(len(newcomer.tokens))
+        if first is None:
+            return []
         while over is not None:
             victim = self.queue.least_urgent()
             if victim is None or victim.urgency <= newcomer.urgency:
@@ -115,12 +118,9 @@ class Admission:
             self.queue.remove(victim)
             victims.append(victim)
             over = self._over_limit(len(newcomer.tokens))
-        if first is None:
-            return []
-        reason, limit = first
-        ended = []
+        (reason, limit), ended = first, []
         for victim in victims:
-            wait_s = self.estimated_wait_s(len(victim.tokens), victim.priority, load)
+            wait_s = self.estimated_wait_s(len(victim.tokens), victim.priority, load())
             told = reason if victim is newcomer else "displaced"
             ended.append(Ended(victim, FinishReason.SHED, self._overloaded(told, limit, wait_s)))
         return ended

@@ -7,7 +7,7 @@ holder longest ago first. Whoever registered content is told when it is lost.
 """
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 NULL_BLOCK = 0
@@ -35,7 +35,7 @@ class BlockPool:
         self._cached: OrderedDict[int, None] = OrderedDict()  # Oldest first: the next to be evicted.
         self._holders = [0] * (num_blocks + 1)
         self._group = [0] * (num_blocks + 1)
-        self._content: dict[int, Content] = {}
+        self._content: list[Content | None] = [None] * (num_blocks + 1)
         self._drafted: set[int] = set()
 
     @property
@@ -71,10 +71,9 @@ class BlockPool:
         blank, cached, holders, groups = self._blank, self._cached, self._holders, self._group
         blocks = [blank.popleft() for _ in range(min(count, len(blank)))]
         if evicted := count - len(blocks):
-            for _ in range(evicted):
-                block, _ = cached.popitem(last=False)
-                self._forget(block)
-                blocks.append(block)
+            fallen = [cached.popitem(last=False)[0] for _ in range(evicted)]
+            self._forget(fallen)
+            blocks += fallen
             self.evictions += evicted
         for block in blocks:
             holders[block], groups[block] = 1, group
@@ -92,33 +91,36 @@ class BlockPool:
             self.num_held += 1
             self.held_by_group[self._group[block]] += 1
 
-    def register(self, block: int, content: Content) -> None:
-        """Say that a held block is full and what it holds, so that it is worth keeping once nobody holds it."""
-        assert self._holders[block] and block not in self._content
-        self._content[block] = content
+    def register(self, blocks: Sequence[int], contents: Sequence[Content]) -> None:
+        """Say that held blocks are full and what each holds, so that they are worth keeping once nobody holds them."""
+        for block, content in zip(blocks, contents, strict=True):
+            assert self._holders[block] and self._content[block] is None
+            self._content[block] = content
 
     def release(self, blocks: Iterable[int]) -> None:
         """One holder less of each; give them last to first, so that a prompt's end is evicted before its start."""
-        holders, groups, held_by_group = self._holders, self._group, self.held_by_group
-        content, cached, blank = self._content, self._cached, self._blank
-        freed = 0
+        holders, groups, contents = self._holders, self._group, self._content
+        cached, blank = self._cached, self._blank
+        freed, group = 0, 0  # Of this group: those of one mostly come together.
         for block in blocks:
             left = holders[block] - 1
             assert left >= 0, "released more often than held"
             holders[block] = left
             if left:
                 continue
+            if groups[block] != group:
+                self._freed(freed, group)
+                freed, group = 0, groups[block]
             freed += 1
-            held_by_group[groups[block]] -= 1
-            if block in content:
-                cached[block] = None
-            else:
+            if contents[block] is None:
                 blank.append(block)
-        self.num_held -= freed
+            else:
+                cached[block] = None
+        self._freed(freed, group)
 
     def mark_drafted(self, block: int) -> None:
         """The draft model, too, has computed its keys and values of this block's tokens. Ignored without content."""
-        if block in self._content:
+        if self._content[block] is not None:
             self._drafted.add(block)
 
     def is_drafted(self, block: int) -> bool:
@@ -129,10 +131,19 @@ class BlockPool:
         count = len(self._cached)
         self._blank.extend(self._cached)
         self._cached.clear()
-        for block in list(self._content):
-            self._forget(block)
+        self._forget([block for block, content in enumerate(self._content) if content is not None])
         return count
 
-    def _forget(self, block: int) -> None:
-        self._drafted.discard(block)
-        self._content.pop(block).lose(self._group[block])
+    def _freed(self, count: int, group: int) -> None:
+        self.held_by_group[group] -= count
+        self.num_held -= count
+
+    def _forget(self, blocks: Iterable[int]) -> None:
+        """What they hold, of all of which something is known."""
+        contents, groups = self._content, self._group
+        if self._drafted:
+            self._drafted.difference_update(blocks)
+        for block in blocks:
+            content, contents[block] = contents[block], None
+            assert content is not None
+            content.lose(groups[block])

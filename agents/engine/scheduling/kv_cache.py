@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned
 from agents.engine.scheduling.prefix_hits import Hit, PrefixHits
+from agents.engine.scheduling.prefix_tree import Prefix
 from agents.engine.scheduling.request import Request
 
 
@@ -130,7 +131,8 @@ class KvCache:
         if request.num_computed >= request.settle_at:
             self._register(request)
             self._mark_drafted(request)
-            self._slide(request)
+            if self._windows:
+                self._slide(request)
             self._set_settle_at(request)
 
     def release(self, request: Request) -> None:
@@ -171,6 +173,8 @@ class KvCache:
     def _most_at_once(self, blocks: int, chunk: int) -> int:
         """Blocks that a request of `blocks` blocks holds at most at a time when computed in chunks of this size."""
         size = self.pool.block_size
+        if not self._windows:
+            return len(self._full) * blocks
         windows = [min(blocks, blocks_spanned(window - 1 + chunk, size)) for _, window in self._windows]
         return len(self._full) * blocks + sum(windows)
 
@@ -187,10 +191,11 @@ class KvCache:
             most = min(total - found.count + taken_up, blocks_spanned(window - 1 + chunk, size))
             needed += max(0, most - taken_up)
         blocks = [block for table in found.tables for block in table if block != NULL_BLOCK]
-        if needed > pool.num_free - sum(not pool.is_held(block) for block in blocks):
+        free = pool.num_free
+        if needed > free - len(blocks) and needed > free - sum(not pool.is_held(block) for block in blocks):
             return False
         if self.prefix_caching:
-            request.prefix = found.prefix or self._hits.salts.extended(request.salt)
+            request.prefix = found.prefix or self._hits.salts.salted(request.salt)
             request.prefix.enter()
         for block in blocks:
             pool.hold(block)
@@ -234,29 +239,41 @@ class KvCache:
         full = request.num_computed // size
         prefix = request.prefix
         if prefix is not None and full > request.registered_blocks:
-            stood = prefix
-            tables, register = list(enumerate(request.tables)), self.pool.register
-            for place, key in enumerate(
-                request.blocks(request.registered_blocks, full, size), request.registered_blocks
-            ):
-                prefix = prefix.extended(key)
-                for group, table in tables:
-                    known, own = prefix.blocks[group], table[place]
-                    if known == NULL_BLOCK:
-                        prefix.put(group, own)
-                        register(own, prefix)
-                    elif request.draft_computed <= place * size or self.pool.is_drafted(known):
-                        self.pool.hold(known)
-                        self.pool.release([own])
-                        table[place] = known
+            stood, place = prefix, request.registered_blocks
+            keys = list(request.blocks(place, full, size))
+            for key in keys:
+                if not (known := prefix.child(key)):
+                    break
+                self._share(request, place, known)
+                prefix, place = known, place + 1
+            if place < full:
+                filled = [table[place:full] for table in request.tables]
+                nodes = prefix.extended(keys[place - full :], zip(*filled, strict=True))
+                for blocks in filled:
+                    self.pool.register(blocks, nodes)
+                prefix = nodes[-1]
             prefix.enter()
             stood.leave()
             request.prefix = prefix
         request.registered_blocks = full
 
+    def _share(self, request: Request, place: int, prefix: Prefix) -> None:
+        """The request has computed what this node holds, or held."""
+        for group, table in enumerate(request.tables):
+            known, own = prefix.blocks[group], table[place]
+            if known == NULL_BLOCK:
+                prefix.put(group, own)
+                self.pool.register([own], [prefix])
+            elif request.draft_computed <= place * self.pool.block_size or self.pool.is_drafted(known):
+                self.pool.hold(known)
+                self.pool.release([own])
+                table[place] = known
+
     def _mark_drafted(self, request: Request) -> None:
         """Remember with the blocks how far the draft model has come, for whoever takes them up."""
         # A draft model may be ahead of the tokens kept: only blocks that hold the request's own tokens count.
+        if not request.draft_computed:
+            return
         drafted = min(request.draft_computed // self.pool.block_size, request.registered_blocks)
         for place in range(request.drafted_blocks, drafted):
             self.pool.mark_drafted(request.tables[self._draft_group][place])

@@ -49,7 +49,7 @@ class LazyHeap(Generic[Item]):
 
     def first(self) -> Item | None:
         """The item with the smallest key, left in."""
-        entry = self._top()
+        entry = self._top() if self._tickets else None
         return None if entry is None else entry[2]
 
     def first_key(self) -> Any:

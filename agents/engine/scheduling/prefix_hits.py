@@ -28,7 +28,7 @@ class PrefixHits:
     """Looks for a hit. salts: the top of the tree of prefixes."""
 
     def __init__(self, pool: BlockPool, groups: tuple[CacheGroup, ...], draft_group: int) -> None:
-        self.salts = Prefix(None, None, len(groups))
+        self.salts = Prefix(None, None, [NULL_BLOCK] * len(groups), 0)
         self.reach = [
             (number, pool.blocks_for(group.window - 1))
             for number, group in enumerate(groups)
@@ -48,15 +48,15 @@ class PrefixHits:
         """The longest run of blocks from the start that need not be computed. Groups without a window need all of its
         blocks, the others those that the token after it looks at."""
         size = self._pool.block_size
-        node = self.salts.children.get(request.salt)
+        node = self.salts.child(request.salt)
         path: list[Prefix] = []
         count = 0
         runs = [0] * len(self.reach)  # Present blocks of each window group without a gap, up to here.
-        if node is None or not node.children:
+        if node is None or not node.has_children:
             return Hit(0, None, [[] for _ in range(self._groups)], 0)
         for place, key in enumerate(request.blocks(0, request.skippable // size, size)):
-            node = node.children.get(key)
-            if node is None or any([node.blocks[group] == NULL_BLOCK for group in self._full]):
+            node = node.child(key)
+            if node is None or (NULL_BLOCK in node.blocks and self._lacks_a_block(node)):
                 break
             path.append(node)
             usable = True
@@ -70,6 +70,10 @@ class PrefixHits:
         for group, reach in self.reach:
             tables[group][: max(0, count - reach)] = [NULL_BLOCK] * max(0, count - reach)
         return Hit(count, path[-1] if path else None, tables, self._drafted_run(tables[self._draft_group]))
+
+    def _lacks_a_block(self, node: Prefix) -> bool:
+        """Of a group without a window."""
+        return any(node.blocks[group] == NULL_BLOCK for group in self._full)
 
     def _shared_with(self, parent: Request, child: Request) -> Hit | None:
         """What a child can share of a running request's own blocks; None where that is nothing."""

@@ -94,7 +94,7 @@ class Scheduler:
         request.order = self._arrivals
         request.urgency = self.policy.urgency(request.arrived_at, request.priority)
         self._choose_lane(request)
-        ended = self.admission.make_room(request, self.load)
+        ended = self.admission.make_room(request, lambda: self.load)
         for one in ended:  # Those that waited are out of the queue already.
             self._deadlines.discard(one.request)
             one.request.status, one.request.finish_reason = Status.FINISHED, one.reason
@@ -132,8 +132,8 @@ class Scheduler:
         kept_for_long, kept_for_short = kept_for_prompts(self.policy, self.running, most_prompts)
         used = self._schedule_decodes(works, budget - kept_for_long - kept_for_short, drafter)
         prompts = min(budget - used, most_prompts)
-        prefilling = [request for request in self.running if request.remaining > 1]
-        self._prompt_tokens = sum(request.remaining for request in prefilling)
+        prefilling = [request for request in self.running if len(request.tokens) > request.num_computed + 1]
+        self._prompt_tokens = sum([request.remaining for request in prefilling])
         long = [request for request in prefilling if self.policy.is_long(request.remaining)]
         for request in prefilling:
             if self.policy.is_long(request.remaining):
@@ -200,7 +200,7 @@ class Scheduler:
         return len(self.waiting) > 0 if self.admitting else self.waiting.has_begun
 
     def _schedule_decodes(self, works: list[Work], budget: int, drafter: Drafter) -> int:
-        decoding = [request for request in self.running if request.remaining == 1]
+        decoding = [request for request in self.running if len(request.tokens) == request.num_computed + 1]
         prefilling = len(self.running) - len(decoding)
         if len(decoding) > budget:
             decoding = take_turns(decoding, budget, self._turn)
@@ -212,9 +212,11 @@ class Scheduler:
             if not self._grow(request, len(request.tokens), works):
                 continue
             # Drafts never take the one token that each other running request can count on.
-            spare = budget - used - (len(decoding) - place) - prefilling
-            limit = min(draft_length, spare, request.params.max_tokens - request.num_outputs - 1)
-            drafts = drafter.reserve(request, limit) if limit > 0 else 0
+            drafts = 0
+            if draft_length:
+                spare = budget - used - (len(decoding) - place) - prefilling
+                limit = min(draft_length, spare, request.params.max_tokens - request.num_outputs - 1)
+                drafts = drafter.reserve(request, limit) if limit > 0 else 0
             if drafts:
                 drafts = self.cache.grow_for_drafts(request, drafts)
             works.append(Work(request, request.num_computed, 1, drafts))

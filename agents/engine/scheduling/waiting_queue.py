@@ -61,6 +61,8 @@ class WaitingQueue:
 
     def next(self, *, new: bool = True, long: bool = True) -> Request | None:
         """Who starts next, left in the queue. new=False: of those that have begun; long=False: of the short ones."""
+        if not self._places:
+            return None
         found = self._begun_short.first()
         for allowed, heap in (
             (new, self._new_short),

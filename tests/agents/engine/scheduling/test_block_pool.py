@@ -56,7 +56,7 @@ class PoolMachine(RuleBasedStateMachine):
         block = data.draw(st.sampled_from(self.holders))
         if block not in self.content:
             self.content[block] = Note()
-            self.pool.register(block, self.content[block])
+            self.pool.register([block], [self.content[block]])
 
     @precondition(lambda self: self.holders)
     @rule(data=st.data())
@@ -142,7 +142,7 @@ def test_what_lost_its_last_holder_longest_ago_is_evicted_first_and_its_owner_to
     blocks = [pool.allocate(group) for group in (0, 1, 0)]
     notes = [Note() for _ in blocks]
     for block, note in zip(blocks, notes, strict=True):
-        pool.register(block, note)
+        pool.register([block], [note])
         pool.mark_drafted(block)
     pool.release([blocks[1], blocks[0], blocks[2]])
     pool.hold(blocks[0])
