@@ -14,6 +14,7 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.nodes import NodeRole, TrialConfig
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.planning.draft_acceptance import DraftCounts, acceptance_text, compared
+from controlplane.rollouts.judging.arms import window_ceiling
 from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, POOL, Journey
@@ -129,23 +130,26 @@ def looping(seed: int) -> list[list[int]]:
     return [token_ids(LOOP * 8 + f"# {seed} {place}\n") for place in range(DRAFTING)]
 
 
-def counters(server: VllmServer) -> tuple[int, int]:
-    """vLLM's own, of draft tokens proposed and accepted."""
+def totals(server: VllmServer) -> tuple[int, int, int]:
+    """Draft tokens proposed and accepted, and requests that ended, of the same moment."""
     text = httpx.get(f"{server.url}/metrics", timeout=30).text
 
     def total(name: str) -> int:
-        found = re.findall(rf"^vllm:spec_decode_num_{name}_tokens_total\{{[^}}]*\}} (\S+)$", text, re.MULTILINE)
-        assert found, f"vLLM tells no {name} tokens"
+        found = re.findall(rf"^vllm:{name}_total\{{[^}}]*\}} (\S+)$", text, re.MULTILINE)
+        assert found, f"vLLM tells no {name}"
         return round(sum(map(float, found)))
 
-    return total("draft"), total("accepted")
+    return total("spec_decode_num_draft_tokens"), total("spec_decode_num_accepted_tokens"), total("request_success")
 
 
 def served(server: VllmServer, texts: list[list[int]]) -> tuple[int, int]:
     """Draft tokens proposed and accepted while these were served, by vLLM's own counters."""
-    before = counters(server)
+    before = totals(server)
     assert not any(answer.failed for answer in server.complete_all(texts, DRAFTING_TOKENS))
-    after = counters(server)
+    # An answer's last words leave before the step that made them is counted.
+    ended = before[2] + len(texts)
+    wait_for("vLLM has counted their last steps", lambda: totals(server)[2] >= ended, 30)
+    after = totals(server)
     return after[0] - before[0], after[1] - before[1]
 
 
@@ -153,7 +157,9 @@ def served(server: VllmServer, texts: list[list[int]]) -> tuple[int, int]:
 def test_acceptance_is_vllms_own_in_production_and_beside_it_in_a_replay(
     vllm_server: VllmServer, journey: Journey
 ) -> None:
-    began = datetime.now(UTC) - timedelta(seconds=5)
+    # The agent tells what the plugin kept of earlier tests, too, in the windows that it was served in.
+    began = window_ceiling(datetime.now(UTC))
+    wait_for("a window of its own", lambda: datetime.now(UTC) >= began, 10)
     own = served(vllm_server, looping(seed=1))
 
     def told() -> DraftCounts | None:
