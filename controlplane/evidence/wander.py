@@ -107,9 +107,7 @@ def wander_of(
     if not any(now.has_grown(earlier[now.scale]) for now in seen if now.scale in earlier):
         seen = [now.joined(earlier[now.scale]) if now.scale in earlier else now for now in seen]
     shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
-    pairs = np.array([float(found.pairs) for found in seen])
-    raised = 1.0 + (CAUTION_BY_PAIRS / pairs if by_pairs else CAUTION * np.sqrt(2.0 / pairs))
-    return Wander(tuple(np.maximum(_likeliest(seen, shape, raised), floors).tolist()))
+    return Wander(tuple(np.maximum(_likeliest(seen, shape, by_pairs), floors).tolist()))
 
 
 def differences(values: Floats, sampling: Floats) -> list["Seen"]:
@@ -182,11 +180,12 @@ def _shape(scale: int, tau: float) -> float:
     return float(mean[0, 0] + mean[1, 1] - 2.0 * mean[0, 1])
 
 
-def _likeliest(seen: Sequence[Seen], shape: Floats, raised: Floats) -> Floats:
+def _likeliest(seen: Sequence[Seen], shape: Floats, by_pairs: bool) -> Floats:
     """The variances under which the differences are likeliest, were those of each scale by themselves: least squares
-    whose weights come from the fit before. raised: by so much more than it shows is taken of each scale."""
+    whose weights come from the fit before. What few pairs show is taken to be somewhat more than they show."""
     sampling = np.array([found.sampling for found in seen])
     pairs = np.array([float(found.pairs) for found in seen])
+    raised = 1.0 + (CAUTION_BY_PAIRS / pairs if by_pairs else CAUTION * np.sqrt(2.0 / pairs))
     square = np.array([found.square for found in seen]) * raised
     wanted = np.maximum(square - sampling, 0.0)
     expected = np.maximum(square, 1e-12)

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
-LEAST_DRAFTS, LEAST_TOKENS, LEAST_ANSWERS = 100, 100, 10
+LEAST_TOKENS, LEAST_ANSWERS = 100, 10
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
@@ -75,9 +75,6 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         then, now = (read(telemetry, Question(name, span, by, where)) for span in (before, during))
         return then, now
 
-    def both_ratios(read: Callable[[TelemetryReader, Where, Span], Ratio]) -> tuple[Ratio, Ratio]:
-        return read(telemetry, where, before), read(telemetry, where, during)
-
     counted = E2E.short if _shares(telemetry, Question(E2E.short, during, (NODE.label,), where)) else TTFT.short
     # Who sends, and what, is counted by first tokens: of those that take long few have ended while a slowdown is young.
     asked = TTFT.short if _shares(telemetry, Question(TTFT.short, during, (NODE.label,), where)) else counted
@@ -93,7 +90,8 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     pool = where.get(POOL.label, "")
     old_means, new_means = both(_means, metric, NODE.label)
     growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
-    drafts, gains, answers = (both_ratios(read) for read in (_drafts, _from_drafts, _answers))
+    then, now = (_ratios(telemetry, where, span) for span in (before, during))
+    drafts, gains, answers = zip(then, now, strict=True)
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=during.seconds,
@@ -205,29 +203,19 @@ def _per_second(telemetry: TelemetryReader, question: Question) -> float | None:
     return sum(series.value for series in found) / max(question.span.seconds, WINDOW_S) if found else None
 
 
-def _drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
-    """Of the draft tokens proposed those accepted."""
-    accepted, proposed = (
+def _ratios(telemetry: TelemetryReader, where: Where, span: Span) -> tuple[Ratio, Ratio, Ratio]:
+    """Of the draft tokens proposed those accepted; of the tokens of answers those that drafts gave (fewer where fewer
+    are accepted, or fewer can be proposed); and tokens of an answer, of the requests that were answered."""
+    accepted, proposed, tokens = (
         telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S))
-        for metric in (ACCEPTED_TOKENS, DRAFT_TOKENS)
+        for metric in (ACCEPTED_TOKENS, DRAFT_TOKENS, OUTPUT_TOKENS)
     )
-    return _ratio(accepted, proposed, LEAST_DRAFTS)
-
-
-def _from_drafts(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
-    """Of the tokens of answers those that drafts gave: fewer where fewer are accepted, or fewer can be proposed."""
-    accepted, tokens = (
-        telemetry.scalars(Question(metric.short, span, where=where, step_s=WINDOW_S))
-        for metric in (ACCEPTED_TOKENS, OUTPUT_TOKENS)
-    )
-    return _ratio(accepted, tokens, LEAST_TOKENS)
-
-
-def _answers(telemetry: TelemetryReader, where: Where, span: Span) -> Ratio:
-    """Tokens of an answer, of the requests that were answered."""
-    tokens = telemetry.scalars(Question(OUTPUT_TOKENS.short, span, where=where, step_s=WINDOW_S))
     requests = telemetry.counts(Question(E2E.short, span, where=where, step_s=WINDOW_S))
-    return _ratio(tokens, requests, LEAST_ANSWERS)
+    return (
+        _ratio(accepted, proposed, LEAST_TOKENS),
+        _ratio(accepted, tokens, LEAST_TOKENS),
+        _ratio(tokens, requests, LEAST_ANSWERS),
+    )
 
 
 def _ratio(over: Sequence[ValueSeries], under: Sequence[ValueSeries], least: int) -> Ratio:
