@@ -29,7 +29,7 @@ test: .venv/.test-ready ## Install what the tests need (Debian packages too, say
 	@$(BIN)/python -m compileall -q controlplane agents tuner web  # Once, not in each of hundreds of processes.
 ifdef FAST
 	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or slow or clock)"
-	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
+	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute for a quarter of a second) or clock (they judge time)."
 else
 	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or clock)"
 	@$(BIN)/pytest --durations 10 -m "clock and not ($(APART))" $$(grep -rl --include='test_*.py' pytest.mark.clock tests)

@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("controlplane", "agents", "tuner", "web")
 
@@ -35,12 +37,14 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_nothing_reads_objects_or_xml() -> None:
     found = [(name, module) for name, tree in trees() for node in ast.walk(tree) for module in imported(node)]
     assert [pair for pair in found if pair[1] in MODULES] == [MAILER]
     assert {name for name, module in found if module == "random"} == BY_CHANCE
 
 
+@pytest.mark.slow
 def test_nothing_runs_text_or_hashes_weakly() -> None:
     found = []
     for name, tree in trees():
@@ -60,6 +64,7 @@ def test_nothing_runs_text_or_hashes_weakly() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_client_follows_the_environment_s_proxies() -> None:
     """Whoever set HTTP_PROXY would read each bearer token; websockets and httpx follow it unless they are told."""
     seen, found = set(), []

@@ -18,6 +18,7 @@ def test_package_is_imported_from_the_checkout(package: str) -> None:
     assert Path(module.__file__).resolve().is_relative_to(ROOT)
 
 
+@pytest.mark.slow
 def test_import_linter_finds_no_wrong_direction() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([lint], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -56,11 +57,13 @@ def loaded() -> dict[str, list[str] | str]:
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_contract_loads_nothing_heavy(loaded: dict[str, list[str] | str], module: str) -> None:
     assert loaded[module] == []
 
 
+@pytest.mark.slow
 def test_command_line_starts_without_heavy_imports() -> None:
     probe = (
         "import sys, controlplane.command.main;"

@@ -202,6 +202,7 @@ def test_no_file_name_means_two_things() -> None:
     assert {name: folders for name, folders in named.items() if len(folders) > 1 and folders != domains} == {}
 
 
+@pytest.mark.slow
 def test_a_module_is_imported_by_its_own_name() -> None:
     """But for the roles, which take their domain's (`fleet.store` as `fleet`), and imports for their effect alone."""
     renamed = set()

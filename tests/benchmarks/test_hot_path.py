@@ -12,6 +12,7 @@ from benchmarks import hot_path
 VALUES = [0.01 + number / 1000 for number in range(96)]
 
 
+@pytest.mark.slow
 def test_each_contestant_is_measured_in_each_round() -> None:
     everybody = hot_path.contestants(VALUES)
     found = hot_path.measure(everybody, VALUES, 2, random.Random(1))

@@ -16,6 +16,7 @@ def test_each_module_of_a_core_has_its_mirror(core: Core) -> None:
     assert [name for name in core.tests if name.startswith("tests/") and not (ROOT / name).is_file()] == []
 
 
+@pytest.mark.slow
 def test_a_mistake_is_seen_and_the_module_as_it_is_passes(tmp_path: Path) -> None:
     copy_checkout(tmp_path)
     module = "agents/engine/scheduling/lazy_heap.py"
@@ -26,6 +27,7 @@ def test_a_mistake_is_seen_and_the_module_as_it_is_passes(tmp_path: Path) -> Non
     assert run_tests(tmp_path, core) == 1
 
 
+@pytest.mark.slow
 def test_tests_that_do_not_import_the_module_say_nothing_of_it(tmp_path: Path) -> None:
     copy_checkout(tmp_path)
     core = Core("tuner/search/objective.py", ("tests/agents/engine/scheduling/test_lazy_heap.py",))

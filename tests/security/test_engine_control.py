@@ -64,6 +64,7 @@ def by_socket(path: Path) -> httpx.Client:
     return httpx.Client(base_url="http://engine", transport=httpx.HTTPTransport(uds=str(path)), timeout=20)
 
 
+@pytest.mark.slow
 def test_control_is_on_a_socket_of_the_owners_alone_and_nowhere_else(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_control_is_on_a_socket_of_the_owners_alone_and_nowhere_else(
         assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_control_port_wants_its_token(runtime: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-the-control-port\n")
     flags = ("--control-port", "{other}", "--control-token-file", str(tmp_path / "token"))
@@ -97,6 +99,7 @@ def test_a_control_port_wants_its_token(runtime: Path, tmp_path: Path) -> None:
         assert httpx.get(f"{url}/config", headers=allowed).is_success
 
 
+@pytest.mark.slow
 def test_a_control_port_has_the_certificate_of_the_engine(runtime: Path, tmp_path: Path) -> None:
     authority, other, now = Authority(tmp_path / "tls"), Authority(tmp_path / "other"), datetime.now(UTC)
     for one in (authority, other):
@@ -126,6 +129,7 @@ def test_a_control_port_has_the_certificate_of_the_engine(runtime: Path, tmp_pat
             )
 
 
+@pytest.mark.slow
 def test_a_web_page_reaches_nothing(runtime: Path, tmp_path: Path) -> None:
     """A page of another origin sends plain text without leave; a name that was made to resolve here is not ours."""
     (tmp_path / "keys").write_text("first-key\nsecond-key\n")
@@ -154,6 +158,7 @@ def test_a_web_page_reaches_nothing(runtime: Path, tmp_path: Path) -> None:
         assert client.post("/v1/completions", json=body, headers=key).status_code == 401, "a key is taken back at once"
 
 
+@pytest.mark.slow
 def test_a_planted_folder_is_not_used(tmp_path: Path) -> None:
     planted = tmp_path / "planted"
     planted.mkdir()

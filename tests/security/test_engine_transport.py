@@ -140,6 +140,7 @@ def node(folder: Path, authority: Authority) -> Node:
     return Node(folder, SECURED.replace("{folder}", str(authority.folder)))
 
 
+@pytest.mark.slow
 def test_a_managed_server_is_started_watched_changed_and_served_from_by_tls(
     tmp_path: Path, authority: Authority
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_managed_server_is_started_watched_changed_and_served_from_by_tls(
         managed.clear()
 
 
+@pytest.mark.slow
 def test_a_server_of_a_ca_that_the_node_file_names_no_more_is_ended_and_not_believed(
     tmp_path: Path, authority: Authority
 ) -> None:

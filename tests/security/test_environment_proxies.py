@@ -69,6 +69,7 @@ def tailwright(*words: str, env: dict[str, str], home: Path) -> subprocess.Compl
     return subprocess.run(command, env={**env, "HOME": str(home)}, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", ELSEWHERE])
 def test_a_persons_token_goes_to_the_service_alone(proxy: Listener, tmp_path: Path, host: str) -> None:
     with Listener() as service:
@@ -79,6 +80,7 @@ def test_a_persons_token_goes_to_the_service_alone(proxy: Listener, tmp_path: Pa
     assert service.heard and all(token for _, token in service.heard)
 
 
+@pytest.mark.slow
 def test_a_proxy_that_was_named_is_gone_by_but_not_to_this_machine(proxy: Listener, tmp_path: Path) -> None:
     named = environment(proxy, TAILWRIGHT_PROXY=f"http://127.0.0.1:{proxy.port}")
     with Listener() as service:
@@ -89,6 +91,7 @@ def test_a_proxy_that_was_named_is_gone_by_but_not_to_this_machine(proxy: Listen
     assert [line.split()[1].startswith(f"http://{ELSEWHERE}:") for line, _ in proxy.heard] == [True]
 
 
+@pytest.mark.slow
 def test_what_is_no_proxy_is_named_without_its_password(proxy: Listener, tmp_path: Path) -> None:
     ended = tailwright("--proxy", "socks5://me:hush@there:1", "status", env=environment(proxy), home=tmp_path)
     assert ended.returncode == 2
@@ -109,6 +112,7 @@ def agent(server: str, proxy: Listener, folder: Path, *more: str) -> Iterator[No
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_nodes_token_goes_to_the_service_alone(proxy: Listener, tmp_path: Path) -> None:
     service = FakeService()
     with ServedApp(service.app) as served, agent(f"http://{ELSEWHERE}:{served.port}", proxy, tmp_path):
@@ -117,6 +121,7 @@ def test_a_nodes_token_goes_to_the_service_alone(proxy: Listener, tmp_path: Path
     assert proxy.heard == []
 
 
+@pytest.mark.slow
 def test_an_agent_goes_by_the_proxy_that_it_was_told(proxy: Listener, tmp_path: Path) -> None:
     server = f"http://{ELSEWHERE}:{free_port()}"
     with agent(server, proxy, tmp_path, "--proxy", f"http://127.0.0.1:{proxy.port}"):

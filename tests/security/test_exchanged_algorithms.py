@@ -41,6 +41,7 @@ def marks(http: TestClient, query: str) -> list[str]:
         return [str(kept).partition(".")[0] for kept in session.execute(text(query)).scalars()]
 
 
+@pytest.mark.slow
 def test_tokens_sessions_codes_and_the_ledger_outlive_the_algorithm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_who_writes_a_whole_new_chain_is_found_by_a_head_kept_elsewhere(database
     assert found is not None and found.id == 4
 
 
+@pytest.mark.slow
 def test_who_writes_a_whole_new_chain_is_found_by_the_file_of_heads_that_goes_on(
     tmp_path: Path, database: Database
 ) -> None:

@@ -521,6 +521,7 @@ def four_eyes(tmp_path: Path, issuer: Issuer) -> Iterator[Attacked]:
 EMERGENCY = {"pool": "chat", "revision": 1, "emergency": True, "reason": "revision 0 crashes"}
 
 
+@pytest.mark.slow
 def test_an_emergency_wants_two_people(four_eyes: Attacked, issuer: Issuer) -> None:
     browser = Browser(TestClient(four_eyes.app))
     http = browser.http
@@ -594,6 +595,7 @@ def matrix() -> dict[str, list[bool]]:
     return {row[0].strip(): [cell.strip() == "yes" for cell in row[1:]] for row in rows[2:]}
 
 
+@pytest.mark.slow
 def test_the_document_says_who_may_do_what(http: TestClient, attacked: Attacked) -> None:
     told = matrix()
     assert set(told) == set(DEEDS)

@@ -55,6 +55,7 @@ def create(http: TestClient, url: str, secret: str | None = None) -> int:
     return int(answer.json()["id"])
 
 
+@pytest.mark.slow
 @settings(max_examples=10, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(user=PARTS, password=PARTS, path=PARTS, query=PARTS, secret=PARTS)
 def test_no_secret_is_in_the_database_its_log_or_a_backup(
@@ -76,6 +77,7 @@ def test_no_secret_is_in_the_database_its_log_or_a_backup(
         assert [part for part in hidden if part in content] == [], file
 
 
+@pytest.mark.slow
 def test_nobody_reads_a_url_back(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     caplog.set_level("DEBUG", logger="httpx")
@@ -158,6 +160,7 @@ def said_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[st
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", URLS)
 def test_a_database_s_password_is_in_no_error(url: str, said_of: dict[str, list[tuple[str, str, str]]]) -> None:
     for command, (status, out, err) in zip(COMMANDS, said_of[url], strict=True):
@@ -204,6 +207,7 @@ def test_a_secret_that_is_copied_to_another_row_is_not_used(http: TestClient, tm
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "undecryptable")
 
 
+@pytest.mark.slow
 def test_another_key_starts_nothing_and_a_lost_one_has_a_mend(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with TestClient(create_app(ServiceSettings(data_dir=data, log_level="error"))) as client:
@@ -228,6 +232,7 @@ def test_another_key_starts_nothing_and_a_lost_one_has_a_mend(tmp_path: Path) ->
         assert client.get("/api/v1/destinations").json()["items"] == []
 
 
+@pytest.mark.slow
 def test_the_commands_know_every_secret_in_a_process_of_their_own(http: TestClient, tmp_path: Path) -> None:
     """Where nobody has imported the domains, as here."""
     create(http, "http://127.0.0.1:9/first-hook", "a long secret")
@@ -402,6 +407,7 @@ def test_metrics_want_the_token_of_their_file(tmp_path: Path) -> None:
         create_app(made)
 
 
+@pytest.mark.slow
 def test_the_api_s_document_can_be_closed(tmp_path: Path) -> None:
     with TestClient(create_app(ServiceSettings(data_dir=tmp_path, public_docs=False, log_level="error"))) as client:
         for path in ("/docs", "/docs/start.js", "/docs/files/favicon.png", "/redoc"):

@@ -153,6 +153,7 @@ def test_input_that_is_refused_is_told_by_its_fields_and_not_its_values(
     assert "hunter2" not in "".join(caplog.messages)
 
 
+@pytest.mark.slow
 def test_no_decision_is_left_out_however_they_are_mixed(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     """As many as were made, by kind: what has no line is in a line's count."""
     reads, nobody, guess = token(http, "read"), {"Authorization": ""}, {"Authorization": "Bearer guess"}
@@ -181,6 +182,7 @@ def test_no_decision_is_left_out_however_they_are_mixed(http: TestClient, caplog
     assert len(caplog.messages) < 100
 
 
+@pytest.mark.slow
 def test_reading_what_is_sensitive_is_recorded_without_what_was_read(
     http: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:

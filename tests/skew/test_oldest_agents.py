@@ -110,6 +110,7 @@ def check(one: Exchange, status: int, headers: dict[str, str], body: bytes) -> N
         still_said(json.loads(one.answered.body), json.loads(body), where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 def test_an_agent_of_each_version_is_answered_as_then(file: Path, tmp_path: Path) -> None:
     conversation = Conversation.load(file)
@@ -118,6 +119,7 @@ def test_an_agent_of_each_version_is_answered_as_then(file: Path, tmp_path: Path
             check(one, *service.answer(one))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 def test_the_same_over_a_websocket(file: Path, tmp_path: Path) -> None:
     """Each frame is a zero byte and the message. An offer may be pushed before it is asked for: it is the same one."""

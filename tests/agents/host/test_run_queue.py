@@ -8,6 +8,7 @@ import pytest
 from agents.host.run_queue import run_queue
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="this kernel does not tell of its run queues")
 def test_threads_that_share_a_core_wait_for_it() -> None:
     def count() -> None:

@@ -73,6 +73,7 @@ def test_gaps_say_how_many_tokens_their_deliveries_held(stats_class: Any) -> Non
             assert (len(gaps.gaps), gaps.tokens) == (2, 4)
 
 
+@pytest.mark.slow
 def test_the_gaps_of_a_request_that_vanished_are_not_lost(stats_class: Any) -> None:
     install(stats_class)
     request, stats = request_stats(), stats_class()

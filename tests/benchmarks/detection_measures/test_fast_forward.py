@@ -58,6 +58,7 @@ ONE_SLOW = Fault(BASELINE_S + 600.0, 1.5, node=2)
 ACCEPTED = PoolRecord(moves={"prefill": (Move(1, WARM_S + 600.0, {0.5: 16, 0.95: 16, 0.99: 16}),)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "surge", "records", "alarms"),
     [

@@ -21,6 +21,7 @@ def mean_place(histograms: np.ndarray) -> float:
     return float(histograms.sum(axis=(0, 1)) @ EDGES / histograms.sum())
 
 
+@pytest.mark.slow
 def test_the_rate_is_kept_and_a_seed_tells_the_same(source: Lap) -> None:
     first, again, other = (list(World(CALM, source, seed).chunks(7200.0)) for seed in ((1,), (1,), (2,)))
     assert sum(chunk.arrived.sum() for chunk in first) / 7200 == pytest.approx(10.0, rel=0.15)
@@ -35,6 +36,7 @@ def test_waiting_comes_with_load_and_is_in_ttft_alone(source: Lap) -> None:
     assert 0 <= waited[0] < waited[1] / 20
 
 
+@pytest.mark.slow
 def test_a_fault_hits_those_it_names_from_its_moment_on(source: Lap) -> None:
     fault = Fault(3600.0, 2.0, least_prompt=2049)
     before, after = World(CALM, source, (4,), (fault,)).chunks(7200.0)

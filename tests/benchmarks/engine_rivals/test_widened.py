@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -15,6 +16,7 @@ from tests.agents.engine.conftest import drive
 PROMPTS = [[700 + place * place % 800 for place in range(length)] for length in (3, 40, 90)]
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_its_text_is_the_bundled_models(tmp_path: Path) -> None:
     parameters = widen(tmp_path, 512, 1280, 8, 4, 7, torch.float32)

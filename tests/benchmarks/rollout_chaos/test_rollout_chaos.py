@@ -33,6 +33,7 @@ def lived(folder: Path, *plans: Plan) -> list[Lived]:
     return live(plans, Files(folder), folder, lambda _: None)
 
 
+@pytest.mark.slow
 def test_each_transition_is_met_by_a_life_without_a_fault(tmp_path: Path) -> None:
     left, few = set(moves()), []
     while left:
@@ -51,6 +52,7 @@ def test_every_transition_is_planned_with_every_fault_and_the_same_each_time() -
         assert (str(one), one.chance.random()) == (str(other), other.chance.random())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_fault_of_each_kind_is_injected_and_nothing_is_found(tmp_path: Path, kind: Kind) -> None:
     fault = Fault(kind, (P.CANARY, P.JUDGING))
@@ -59,6 +61,7 @@ def test_a_fault_of_each_kind_is_injected_and_nothing_is_found(tmp_path: Path, k
     assert one.found == []
 
 
+@pytest.mark.slow
 def test_connected_agents_are_answered_from_memory_and_polling_ones_never(tmp_path: Path) -> None:
     plans = [replace(quiet_plan(BY_NAME["one node"]), chance=random.Random(seed)) for seed in range(8)]
     beats = [one.beats for one in lived(tmp_path, *plans)]
@@ -66,12 +69,14 @@ def test_connected_agents_are_answered_from_memory_and_polling_ones_never(tmp_pa
     assert [count == 0 for count in beats] == polls and {True, False} == set(polls)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_again(tmp_path: Path) -> None:
     number = pairs().index(((P.CANARY, P.JUDGING), Kind.AMIDST))
     first, again = lived(tmp_path, plan_of(1, number), plan_of(1, number))
     assert replace(first, plan=again.plan, injected=[]) == replace(again, injected=[])
 
 
+@pytest.mark.slow
 def test_a_lease_that_never_ends_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: Lease, __: BootTime) -> float:
         return LEASE_S
@@ -81,6 +86,7 @@ def test_a_lease_that_never_ends_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert any("beyond its lease" in said for said in one.found), one.found
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_lost_is_found_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

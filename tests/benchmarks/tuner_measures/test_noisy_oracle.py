@@ -28,6 +28,7 @@ def test_without_noise_it_has_no_regret(most: Truth) -> None:
     assert [one.regret(chosen) for chosen in choices(one, 1, 0)] == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_of_many_a_little_beyond_a_limit_one_seems_to_hold_it_and_gain_times_probability_doubts_that() -> None:
     one = surface(0.1, Truth(0.9, {"itl:0.99": 1.05}))
     drawn = [choices(one, 2, seed) for seed in range(4)]

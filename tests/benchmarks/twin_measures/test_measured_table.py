@@ -100,6 +100,7 @@ def test_the_goals_hold_on_the_public_table() -> None:
         assert sorted(one.values)[len(one.values) // 2] < goal
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="the public table is not here")
 def test_what_a_forecast_is_told_with_is_what_it_was_off_by() -> None:
     rows, _ = read(SHARED)

@@ -103,6 +103,7 @@ def ask(api: TestClient, status: int = 200, **params: Any) -> Any:
     return answer.json()
 
 
+@pytest.mark.slow
 def test_what_bound_the_steps_and_who_waited(api: TestClient) -> None:
     found = ask(api)["binds"]
     assert {one["limit"]: one["share"] for one in found["shares"]} == {"max_num_seqs": 0.5, "no_work": 0.5}

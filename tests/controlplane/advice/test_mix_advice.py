@@ -33,6 +33,7 @@ def mix(**changed: Any) -> TrafficMix:
     return mix_of(made)
 
 
+@pytest.mark.slow
 def test_the_same_traffic_of_another_hour_is_alike() -> None:
     found = mix_advice(measured_then(), mix())
     assert found.state is MixState.ALIKE and found.study == ""

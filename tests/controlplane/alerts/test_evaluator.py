@@ -73,6 +73,7 @@ def knobs(database: Database, now: datetime, **values: Any) -> int:
         return fleet.create_revision(session, RevisionCreate(knobs=values), "test", now).number
 
 
+@pytest.mark.slow
 class TestRegression:
     condition = RegressionCondition()
 
@@ -396,6 +397,7 @@ def test_default_rules_come_once(database: Database, plant: Any) -> None:
         assert ensure_default_rules(session, plant.now) == 0
 
 
+@pytest.mark.slow
 def test_a_rule_that_fails_does_not_stop_the_others(
     database: Database, plant: Any, evaluator: AlertEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_what_is_asked_does_not_grow_with_the_pools(
     assert len(set(positions(database).values())) == 1 and len(positions(database)) == 2 * pools
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_of_one_pool_costs_no_other(
     database: Database, telemetry: Any, new_plant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def told(database: Database) -> Counter[int]:
         return Counter(session.exec(select(DeliveryRow.alert_id)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_after", [0, 1, 2, None])
 def test_each_is_told_once_wherever_the_service_dies(
     drifted: Database, telemetry: Any, monkeypatch: pytest.MonkeyPatch, dies_after: int | None
@@ -114,6 +115,7 @@ def test_each_is_told_once_wherever_the_service_dies(
         assert len(session.exec(select(DetectorStateRow)).all()) == 1
 
 
+@pytest.mark.slow
 def test_a_part_that_cannot_be_written_keeps_the_position(
     drifted: Database, telemetry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def revisions(database: Database, now: Any) -> tuple[int, int]:
     return made[0].number, made[1].number
 
 
+@pytest.mark.slow
 def test_a_change_that_only_makes_requests_wait_is_told_within_a_minute_with_its_cause(
     database: Database, new_pool: Any
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_change_that_only_makes_requests_wait_is_told_within_a_minute_with_its
     assert "one false alarm in 28 days over 1 pool" in alert.evidence["error_rate"]["statement"]
 
 
+@pytest.mark.slow
 def test_it_ends_once_nobody_waits(new_pool: Any) -> None:
     pool = new_pool(SaturationCondition(profile=UseCase.CHAT))
     pool.serve(USUAL_S)
@@ -102,12 +104,14 @@ def test_it_ends_once_nobody_waits(new_pool: Any) -> None:
     assert len(pool.alerts[0].updates) == 0
 
 
+@pytest.mark.slow
 def test_bursts_that_the_pool_makes_by_itself_are_nothing(new_pool: Any) -> None:
     pool = new_pool(SaturationCondition(profile=UseCase.CHAT))
     pool.serve(1200, arrives=6.0, serves=8.0)
     assert pool.alerts == []
 
 
+@pytest.mark.slow
 def test_without_an_objective_it_is_a_ticket(new_pool: Any) -> None:
     pool = new_pool(SaturationCondition())
     pool.serve(USUAL_S)
@@ -117,6 +121,7 @@ def test_without_an_objective_it_is_a_ticket(new_pool: Any) -> None:
     assert "no objective is known for the pool" in alert.summary
 
 
+@pytest.mark.slow
 def test_it_pages_once_an_objective_of_another_rule_is_near_and_not_before(new_pool: Any) -> None:
     promise = BurnRateCondition(objectives=[Limit(metric="ttft", q=0.95, limit_s=60.0)])
     pool = new_pool(SaturationCondition(horizon_s=0), promise)
@@ -129,6 +134,7 @@ def test_it_pages_once_an_objective_of_another_rule_is_near_and_not_before(new_p
     assert signs == [("backlog", Severity.TICKET, "firing"), ("objective", Severity.PAGE, "firing")]
 
 
+@pytest.mark.slow
 def test_more_load_is_what_explains_an_overload(new_pool: Any) -> None:
     pool = new_pool(SaturationCondition(profile=UseCase.CHAT))
     pool.serve(USUAL_S, serves=8.0)
@@ -138,6 +144,7 @@ def test_more_load_is_what_explains_an_overload(new_pool: Any) -> None:
     assert alert.diagnosis is not None and alert.diagnosis.causes[0]["cause"] == "load"
 
 
+@pytest.mark.slow
 def test_a_pool_that_does_not_tell_what_waits_is_not_judged(
     database: Database, telemetry: Any, new_pool: Any, plant: Any
 ) -> None:
@@ -187,6 +194,7 @@ def traffic(database: Database, telemetry: Any, plant: Any, sketch: Any) -> Traf
     return made
 
 
+@pytest.mark.slow
 def test_a_surge_that_users_feel_is_told_as_a_surge(traffic: Traffic) -> None:
     began = traffic.plant.now
     traffic.serve(90, rate=15.0, slow=1.4)
@@ -198,11 +206,13 @@ def test_a_surge_that_users_feel_is_told_as_a_surge(traffic: Traffic) -> None:
     assert [alert.state for alert in traffic.alerts] == ["resolved"]
 
 
+@pytest.mark.slow
 def test_more_load_that_nobody_feels_is_not_told(traffic: Traffic) -> None:
     traffic.serve(90, rate=15.0)
     assert traffic.alerts == []
 
 
+@pytest.mark.slow
 def test_longer_prompts_are_told_as_a_mix_with_what_they_do_by_themselves(traffic: Traffic) -> None:
     traffic.serve(300, long=0.25)
     (alert,) = traffic.alerts
@@ -211,6 +221,7 @@ def test_longer_prompts_are_told_as_a_mix_with_what_they_do_by_themselves(traffi
     assert alert.evidence["e2e_by_mix_alone_s"] > 1.1 * alert.evidence["e2e_before_s"]
 
 
+@pytest.mark.slow
 def test_a_new_engine_version_begins_baselines_anew_and_alerts_name_it(
     database: Database, telemetry: Any, plant: Any
 ) -> None:

@@ -69,6 +69,7 @@ def report(plant: Any, start: datetime) -> ExportMetricsServiceRequest:
     return request
 
 
+@pytest.mark.slow
 def test_reports_in_alert_out(database: Database, store: TelemetryStore, plant: Any) -> None:
     with database.session() as session:
         alert_store.create_rule(session, AlertRuleCreate(name="r", condition=RegressionCondition()), plant.now)

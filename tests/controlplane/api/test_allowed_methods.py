@@ -9,6 +9,7 @@ from controlplane.auth.turned_away import Reason
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
 
 
+@pytest.mark.slow
 def test_every_address_tells_its_methods(app: FastAPI, http: TestClient) -> None:
     for path, operations in app.openapi()["paths"].items():
         url = "/".join("1" if part.startswith("{") else part for part in path.split("/"))

@@ -13,6 +13,7 @@ from tests.agents.served_app import ServedApp
 from tests.web.conftest import FLAGS, chromium
 
 
+@pytest.mark.slow
 def test_the_page_names_no_other_host(http: TestClient) -> None:
     page = http.get(PAGE)
     assert page.status_code == 200
@@ -22,6 +23,7 @@ def test_the_page_names_no_other_host(http: TestClient) -> None:
         assert http.get(f"{FILES}/{file}").status_code == 200
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_an_error_like_any_other(http: TestClient) -> None:
     assert http.get(f"{FILES}/../secrets").json()["error"]["code"] == "not_found"
     assert http.get("/redoc").status_code == 404

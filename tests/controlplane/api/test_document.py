@@ -127,6 +127,7 @@ def dependencies(dependant: Dependant) -> Iterator[Dependant]:
         yield from dependencies(inner)
 
 
+@pytest.mark.slow
 def test_every_error_that_a_route_raises_is_documented(app: FastAPI, document: dict[str, Any]) -> None:
     raising = 0
     for route in routes(app):

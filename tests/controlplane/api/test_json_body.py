@@ -24,6 +24,7 @@ def json_routes(app: FastAPI) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_json_route_refuses_other_content_types(app: FastAPI, http: TestClient) -> None:
     routes = json_routes(app)
     assert len(routes) >= 12

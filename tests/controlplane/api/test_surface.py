@@ -245,6 +245,7 @@ def operations(app: FastAPI) -> Iterator[tuple[str, str, str]]:
                 yield method, path, url
 
 
+@pytest.mark.slow
 def test_everything_but_health_needs_a_token(app: FastAPI) -> None:
     stranger = TestClient(app, raise_server_exceptions=False)
     for method, path, url in operations(app):
@@ -265,6 +266,7 @@ def answers(app: FastAPI, scope: str, database: Database) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", MAY)
 def test_each_scope_may_do_what_is_said_of_it_and_nothing_else(app: FastAPI, scope: str) -> None:
     found = answers(app, scope, app.state.service.database)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import resource, sys
 import numpy as np
@@ -26,6 +28,7 @@ def faults(mode: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_freed_memory_is_used_again() -> None:
     assert faults("settled") < 2 * PAGES
     assert faults("plain") > 100 * PAGES, "this C library keeps what was freed by itself: the setting is of no use here"

@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from controlplane.app.service import create_app
@@ -48,6 +49,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
     assert all(tick["runs"] and not tick["failures"] for tick in report.values()), report
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_what_was_there(tmp_path: Path) -> None:
     seen = []
     for _ in range(2):

@@ -30,6 +30,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     made.close()
 
 
+@pytest.mark.slow
 def test_several_who_are_the_first_at_once_are_found_by_one_key(database: Database, tmp_path: Path) -> None:
     keyring, together = Keyring(tmp_path / "secrets.key"), Barrier(PEOPLE)
     keyring.open(database)

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from controlplane.auth import store
 from controlplane.auth.token import new_token
 from controlplane.contract.bodies.access import Scope
@@ -25,6 +27,7 @@ def test_a_given_token_is_registered_and_a_missing_one_made(database: Database) 
         assert store.find_all(session, [given, made, new_token()]) == {given: view, made: other}
 
 
+@pytest.mark.slow
 def test_more_tokens_are_found_at_once_than_one_statement_may_ask_for(database: Database) -> None:
     with database.session() as session:
         issued = [store.issue(session, name=f"{n}", scope=Scope.READ, now=NOW) for n in range(2 * store.CHUNK + 1)]

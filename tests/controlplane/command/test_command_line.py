@@ -178,6 +178,7 @@ def test_an_unreachable_service_is_one_line(tmp_path: Path) -> None:
     assert answer.output == "the control plane at http://127.0.0.1:9 does not answer: Connection refused\n"
 
 
+@pytest.mark.slow
 def test_the_console_script_is_installed() -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("tailwright"), "--help"], capture_output=True, text=True, timeout=60

@@ -21,6 +21,7 @@ from tests.peers import send, service
 runner = CliRunner()
 
 
+@pytest.mark.slow
 def test_series_buckets_and_requests_of_a_running_service(tmp_path: Path) -> None:
     with service(tmp_path / "data") as running:
         send(running, "chat")
@@ -75,6 +76,7 @@ def test_help_says_everything_in_a_narrow_terminal_too() -> None:
     assert "\N{HORIZONTAL ELLIPSIS}" not in answer.output
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     with service(tmp_path / "data") as running:
         send(running, "chat")

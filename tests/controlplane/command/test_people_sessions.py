@@ -18,6 +18,7 @@ from tests.peers import service
 runner = CliRunner()
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     with service(tmp_path / "data") as running:
@@ -38,6 +39,7 @@ def test_sessions_are_listed_and_ended(tmp_path: Path, monkeypatch: pytest.Monke
         assert again.exit_code == 1 and f"no open session {number}" in again.output
 
 
+@pytest.mark.slow
 def test_a_person_is_exported_and_forgotten(tmp_path: Path) -> None:
     with service(tmp_path / "data") as running:
         to = ["--server", running.url, "--token", running.token]

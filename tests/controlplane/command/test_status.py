@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from controlplane.command.main import app
@@ -51,6 +52,7 @@ def test_the_service_is_shown_in_words_and_as_its_bodies(tmp_path: Path) -> None
         assert told["alerts"] == told["studies"] == told["rollouts"] == []
 
 
+@pytest.mark.slow
 def test_watching_goes_on_while_the_service_is_away_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "controlplane.command.main", "status", "--watch", "--interval", "0.5", "--json"]
     with service(tmp_path / "data") as running:

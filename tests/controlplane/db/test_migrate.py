@@ -35,6 +35,7 @@ def newest() -> str:
     return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
+@pytest.mark.slow
 def test_sqlite_agrees_and_a_second_upgrade_changes_nothing(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'schema.db'}")
     assert revision_of(database) is None
@@ -87,6 +88,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Pa
     database.close()
 
 
+@pytest.mark.slow
 def test_the_metadata_alone_knows_every_table(tmp_path: Path) -> None:
     """In a process that has imported nothing else: what a developer's next step is made from."""
     database = Database(f"sqlite:///{tmp_path / 'schema.db'}")

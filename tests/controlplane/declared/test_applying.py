@@ -31,6 +31,7 @@ from tests.keyrings import keyring_of
 from tests.made_tables import migrate
 
 
+@pytest.mark.slow
 @given(sets=st.lists(SETS, min_size=1, max_size=3))
 def test_after_any_set_there_is_nothing_to_do(database: Database, sets: list[dict[str, Any]]) -> None:
     with Undone(database) as applies:

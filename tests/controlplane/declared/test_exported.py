@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import update
@@ -84,6 +85,7 @@ def planned(applies: Undone, folder: str) -> AlertingChanges:
     return applies(**read_files([file]).body(prune=True, dry_run=True))
 
 
+@pytest.mark.slow
 @given(wanted=SETS)
 def test_a_plan_of_what_is_exported_changes_nothing(database: Database, wanted: dict[str, Any]) -> None:
     with Undone(database) as applies, tempfile.TemporaryDirectory() as folder:

@@ -48,6 +48,7 @@ def test_no_alarm_in_simulated_null_weeks() -> None:
     assert alarms <= 1
 
 
+@pytest.mark.slow
 def test_mean_time_to_false_alarm_is_at_least_the_threshold() -> None:
     """With a low threshold the promise can be measured: A = 200 ticks or more on average."""
     random = np.random.default_rng(5)

@@ -23,6 +23,7 @@ def test_mean_is_one_given_the_margins(n_a: int, n_b: int) -> None:
         assert np.allclose(weights @ values, 1.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.floats(0.05, 0.95), st.just(0.0) | st.floats(1e-6, 1.0))
 def test_a_canary_that_exceeds_less_earns_no_evidence_of_harm(n_a: int, n_b: int, rate: float, share: float) -> None:

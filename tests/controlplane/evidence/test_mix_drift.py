@@ -18,6 +18,7 @@ def test_a_score_is_of_ranks_and_turns_with_its_sides() -> None:
     assert shifts(logs["a"], logs["b"])["prompts"] == found, "whatever the unit"
 
 
+@pytest.mark.slow
 def test_the_interval_holds_what_it_says_for_values_that_come_in_runs() -> None:
     """Of 200 pairs of sides with autocorrelated values, whose true score is 0, at most 10 (of 95 %) lie beyond."""
     beyond = 0

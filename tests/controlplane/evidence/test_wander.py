@@ -101,6 +101,7 @@ def of_a_rise(found: Wander) -> float:
     return float(spans[0, 0] + spans[1, 1] - 2.0 * spans[0, 1])
 
 
+@pytest.mark.slow
 def test_what_longer_ago_showed_makes_slow_noise_better_known() -> None:
     sampling, before_ticks = np.full(4096, 1e-4), 8 * 4096
     true, alone, informed = of_a_rise(Wander((0.0, 0.0, 0.01, 0.0, 0.0, 0.01, 0.0))), [], []

@@ -171,6 +171,7 @@ def test_a_wrong_figure_of_memory_costs_no_other() -> None:
     assert found is not None and found.memory is None and problems == []
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(GOOD)), ANYTHING | st.dictionaries(st.sampled_from(list(KNOBS)), ANYTHING)))
 def test_whatever_is_said_what_comes_out_can_be_stored_and_read_again(parts: dict[str, Any]) -> None:
@@ -197,6 +198,7 @@ def test_a_cost_is_finite_and_never_negative() -> None:
             ChangeCost(count=1, last_s=1.0, mean_s=wrong)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(GOOD)), ANYTHING | st.dictionaries(st.sampled_from(list(KNOBS)), ANYTHING)))
 def test_what_is_good_as_a_whole_comes_to_the_same_part_by_part(parts: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """A selector asked of the database lets in the nodes that it matches, page by page, on both databases."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ requirements = st.builds(
 selectors = st.lists(requirements, max_size=3).map(lambda some: Selector(tuple(some)))
 
 
+@pytest.mark.slow
 def test_the_database_lets_in_the_nodes_that_match(database: Database) -> None:
     with database.session() as session:
         for at in range(24):

@@ -142,6 +142,7 @@ def test_a_command_that_does_not_give_back_what_it_wrapped_writes_nothing(tmp_pa
     assert not keyring.file.exists()
 
 
+@pytest.mark.slow
 def test_from_a_key_in_clear_to_a_wrapped_one_and_on_to_the_next_master_key(master: Path, tmp_path: Path) -> None:
     data, given = tmp_path / "data", ("--secrets-key-command", PROGRAM, "--data-dir", tmp_path / "data")
     file = data / "secrets.key"
@@ -165,6 +166,7 @@ def test_from_a_key_in_clear_to_a_wrapped_one_and_on_to_the_next_master_key(mast
     assert run("secrets", "check", *given).startswith("ok   1 secrets with the key ")
 
 
+@pytest.mark.slow
 def test_secrets_are_not_forgotten_because_the_vault_is_away(master: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = ServiceSettings(data_dir=data, log_level="error", secrets_key_command=PROGRAM)

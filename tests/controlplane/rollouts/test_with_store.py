@@ -82,6 +82,7 @@ def kept(database: Database, fleet: Any, start: datetime) -> Iterator[TelemetryS
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "phase"),
     [

@@ -4,11 +4,14 @@ import threading
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
+@pytest.mark.slow
 def test_a_reader_never_sees_half_of_a_fold(
     store: TelemetryStore, make_report: Any, clock: Any, start: datetime
 ) -> None:

@@ -61,6 +61,7 @@ def full_report(make_report: Any) -> ExportMetricsServiceRequest:
     return request
 
 
+@pytest.mark.slow
 @FUZZ
 @given(data=st.data())
 def test_spoilt_json(store: TelemetryStore, full_report: ExportMetricsServiceRequest, data: st.DataObject) -> None:

@@ -58,6 +58,7 @@ def ttft(api: httpx.Client, q: str = "0.5,0.95,0.99") -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import gc, sys
 from controlplane.terminal import extras
@@ -38,6 +40,7 @@ def test_a_part_is_loaded_with_the_collector_at_rest_and_once() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_service_on_sqlite_loads_nothing_of_postgresql() -> None:
     probe = "import sys, controlplane.app.serve; sys.exit('psycopg' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60)

@@ -92,6 +92,7 @@ def test_the_help_says_all_of_it() -> None:
     assert "--ash-bytes BYTES How much it keeps. [env var: TAILWRIGHT_ASH_BYTES]" in said
 
 
+@pytest.mark.slow
 def test_every_command_of_the_group_reads_its_table_and_its_own_variables(tmp_path: Path) -> None:
     config = tmp_path / "tailwright.toml"
     config.write_text("[up]\nport = 70000\n[agent]\nnode = 'a b'\n")

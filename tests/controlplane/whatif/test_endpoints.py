@@ -96,6 +96,7 @@ def ask(api: TestClient, status: int, **asked: Any) -> Any:
     return answer.json()
 
 
+@pytest.mark.slow
 def test_a_forecast_comes_of_what_agents_reported(api: TestClient) -> None:
     answer = ask(api, 200, load=1.5, window_s=150)
     assert answer["forecast_class"] in ("calibrated", "extrapolated") and "no proof" in answer["summary"]
@@ -106,6 +107,7 @@ def test_a_forecast_comes_of_what_agents_reported(api: TestClient) -> None:
     assert answer["changed"]["busy"] > answer["as_is"]["busy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "status", "said"),
     [
@@ -123,6 +125,7 @@ def test_what_cannot_be_forecast_says_why(api: TestClient, asked: dict[str, Any]
     assert said in ask(api, status, **asked)["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_twin_that_fails_or_is_late_is_unavailable(tmp_path: Path, served: Served) -> None:
     task: TwinTask = served.task(WhatIfCreate(pool="chat"))
     failing, hanging = tmp_path / "failing.py", tmp_path / "hanging.py"

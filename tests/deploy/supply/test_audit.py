@@ -118,6 +118,7 @@ def test_every_lock_is_audited():
     assert lock_file.read("agent").keys() <= lock_file.read("run").keys()
 
 
+@pytest.mark.slow
 def test_pip_audit_reads_the_locks():
     """Without asking anybody."""
     files = [argument for name in audit.GROUPS[0] for argument in ("-r", str(lock_file.LOCKS / f"{name}.txt"))]

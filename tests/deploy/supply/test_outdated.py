@@ -80,6 +80,7 @@ def index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     server.server_close()
 
 
+@pytest.mark.slow
 def test_what_is_newest_is_no_news(index: Index, capsys: pytest.CaptureFixture[str]) -> None:
     assert outdated.main() == 0
     said = capsys.readouterr().out.splitlines()
@@ -90,6 +91,7 @@ def test_what_is_newest_is_no_news(index: Index, capsys: pytest.CaptureFixture[s
     assert set(index.asked) == set(counted)
 
 
+@pytest.mark.slow
 def test_a_newer_version_is_told_with_the_locked_one(index: Index, capsys: pytest.CaptureFixture[str]) -> None:
     version = lock_file.read("run")["httpx"].version
     early = next(one for one in outdated.locked() if one.version.is_prerelease)
@@ -103,6 +105,7 @@ def test_a_newer_version_is_told_with_the_locked_one(index: Index, capsys: pytes
     assert [words[2] for words in told if words[0] == early.name] == ["99.0b1"]
 
 
+@pytest.mark.slow
 def test_what_the_index_does_not_know_is_said(index: Index, capsys: pytest.CaptureFixture[str]) -> None:
     index.gone = {"httpx"}
     index.pins["h11"] = [File("h11-99.tar.gz", False, "")]
@@ -126,6 +129,7 @@ def test_an_index_that_is_away_is_said(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert said.startswith("outdated SKIPPED: no package index") and f"{url}: " in said and "refused" in said
 
 
+@pytest.mark.slow
 def test_pips_index_is_the_one_that_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
     file = tmp_path / "pip.conf"

@@ -22,6 +22,7 @@ def bill():
     return json.loads(sbom.FILE.read_text())
 
 
+@pytest.mark.slow
 def test_it_is_up_to_date():
     assert sbom.FILE.read_text() == sbom.bill(), "run `make sbom`"
 

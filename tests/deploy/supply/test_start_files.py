@@ -5,6 +5,7 @@ import sysconfig
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.utils import canonicalize_name
 
 SITE = {Path(sysconfig.get_path(place)) for place in ("purelib", "platlib")}
@@ -34,6 +35,7 @@ def test_no_dependency_has_a_start_file():
     assert not strangers, "what runs at each start of Python wants to be looked at, then to be named in ALLOWED"
 
 
+@pytest.mark.slow
 def test_the_allowed_ones_are_their_owners():
     owners = {
         file.name: canonicalize_name(distribution.name)

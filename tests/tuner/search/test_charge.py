@@ -84,6 +84,7 @@ def _searched(node: Node, *, left_s: float, run_s: float = 10.0, trials: int = 1
     return search
 
 
+@pytest.mark.slow
 def test_dear_changes_come_only_after_as_many_runs_as_they_cost() -> None:
     node = Node(dear_s=60.0)
     search = _searched(node, left_s=10_000.0)

@@ -42,6 +42,7 @@ def test_a_front_covers_what_it_beats_below_the_corner(of: Array, corner: Array,
     assert hypervolume(of, corner) == pytest.approx(covered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objectives", [1, 2, 3])
 def test_the_expected_gain_is_the_mean_of_what_draws_would_add(objectives: int) -> None:
     random = np.random.default_rng(objectives)

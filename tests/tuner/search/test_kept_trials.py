@@ -40,6 +40,7 @@ def _search(url: str) -> Search:
     return Search(SPACE, DEFAULT, constraints=["itl:0.99"], kept=KeptTrials(url, "study 1 of pool p", SPACE))
 
 
+@pytest.mark.slow
 def test_each_trial_stands_there_once_by_its_values_whoever_goes_on(url: str) -> None:
     first = _search(url)
     for number in range(3):
@@ -60,6 +61,7 @@ def test_each_trial_stands_there_once_by_its_values_whoever_goes_on(url: str) ->
     assert [bool(trial.constraints["itl:0.99"] > 0) for trial in trials] == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_several_objectives_are_optunas_so_that_its_dashboard_draws_their_front(url: str) -> None:
     kept = KeptTrials(url, "study 2 of pool p", SPACE, ["ttft:0.95", "goodput"])
     search = Search(SPACE, DEFAULT, constraints=["itl:0.99"], kept=kept, also=["goodput"])

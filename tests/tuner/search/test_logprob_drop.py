@@ -28,6 +28,7 @@ def test_of_what_is_not_skewed_the_bounds_are_students() -> None:
     assert bounds([0.25] * 20) == (0.25, 0.25), "what is the same everywhere is known"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_upper_bound_covers_a_long_tail(world: str) -> None:
     """5 % of them may lie below the truth; the limit is three standard deviations above."""

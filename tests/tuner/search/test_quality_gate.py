@@ -17,6 +17,7 @@ def test_prompts_grow_within_a_passage() -> None:
     assert quality_gate.held_out_prompts([1, 2], passages=3) == []
 
 
+@pytest.mark.slow
 def test_agreement_over_http(engine: SseEngine) -> None:
     prompts = quality_gate.held_out_prompts(list(range(4000)))
     reference = quality_gate.next_tokens(engine.url, "m", prompts)

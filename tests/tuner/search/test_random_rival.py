@@ -80,6 +80,7 @@ def test_a_crash_keeps_draws_away_from_what_lies_beside_it() -> None:
     assert keeps[0] > 0.7 > 0.3 > keeps[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_draws_have_the_beliefs_mean_and_spread_and_near_points_move_together(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -81,6 +81,7 @@ def _by_chance(seed: int, trials: int) -> float:
     return _ratio(fit[min(fit)]) if fit else math.inf
 
 
+@pytest.mark.slow
 def test_near_the_optimum_where_chance_seldom_comes() -> None:
     searches = [_run(_surface(0.05, seed), seed, 12) for seed in range(4)]
     found = [best.knobs for search in searches if (best := search.best()) is not None]
@@ -93,6 +94,7 @@ def _proposed(search: Search) -> list[str]:
     return [canonical_json(outcome.knobs) for outcome in search.outcomes]
 
 
+@pytest.mark.slow
 def test_default_first_only_incumbents_again_and_seeded() -> None:
     one, again = (_run(_surface(0.1, 1), 1) for _ in range(2))
     proposed = _proposed(one)
@@ -114,6 +116,7 @@ def test_what_is_forecast_to_be_good_is_measured_first() -> None:
     assert tokens == [24, 96, 192, 1024]  # The nearest that the space holds.
 
 
+@pytest.mark.slow
 def test_crashes_are_kept_and_avoided() -> None:
     plain = _surface(0.0, 0)
 
@@ -142,11 +145,13 @@ def test_without_a_feasible_one_the_nearest_is_best() -> None:
     assert best.assessment.worst == pytest.approx(min(outcome.assessment.worst for outcome in search.outcomes))
 
 
+@pytest.mark.slow
 def test_it_ends_when_a_further_trial_is_expected_to_gain_nothing() -> None:
     search = _run(lambda _: good(1.0), 0, trials=30)
     assert LEAST_TRIALS <= len(search.outcomes) < 30 and "expected to gain" in search.why_over()
 
 
+@pytest.mark.slow
 def test_it_does_not_end_while_nothing_surely_keeps_the_limits() -> None:
     search = _run(lambda _: Assessment(1.0, {"itl:0.99": 0.02}), 0, trials=20)
     assert len(search.outcomes) == 20 and search.why_over() == "20 trials measured"
@@ -182,6 +187,7 @@ def test_a_choice_a_little_slower_inside_a_limit_goes_before_one_at_it() -> None
     assert best is not None and best.knobs == inside
 
 
+@pytest.mark.slow
 def test_finalists_are_what_is_worth_most_the_incumbent_first() -> None:
     search = _run(_surface(0.05, 3), 3)
     found = search.finalists(3)
@@ -199,6 +205,7 @@ def test_a_small_space_ends_when_it_is_used_up() -> None:
     assert 2 <= len(search.outcomes) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knob", ["max_num_batched_tokens", "num_speculative_tokens"])
 def test_importances_name_the_knob_that_matters(knob: str) -> None:
     found = _run(lambda knobs: good(1.0 + 100.0 / (10 + knobs[knob])), 0, trials=12).importances()
@@ -241,6 +248,7 @@ def test_importances_are_shares_and_wait_for_four_trials() -> None:
     assert _run(_surface(0.0, 0), 3, trials=3).importances() == {}
 
 
+@pytest.mark.slow
 def test_a_dear_change_waits_for_a_quarter_of_the_trials_at_most_and_the_next_one_again() -> None:
     runs = {"quantization": "none"}
 

@@ -81,6 +81,7 @@ def test_no_finalist_is_likely_worse_in_the_other_than_is_tolerated() -> None:
         assert max(figures(one.knobs)[1] for one in finalists) < 1.25 * figures(DEFAULT)[1]
 
 
+@pytest.mark.slow
 def test_what_random_search_would_have_found_is_no_worse_in_the_other_either() -> None:
     def rival(tolerance: float) -> float:
         found = searched(tolerance=tolerance).random_rival(spent_s=120.0, run_s=10.0, change_s=lambda _, __: 0.0)

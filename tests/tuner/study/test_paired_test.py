@@ -117,6 +117,7 @@ def test_what_is_far_off_is_moved_to_its_fence_and_nothing_else() -> None:
     assert fenced([*near, 0.3]) == [*near, 0.3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.97, 0.8])
 def test_equal_counts_of_good_requests_are_called_better_as_seldom_as_promised(share: float) -> None:
     """Of twenty requests a run few figures come out, and three pairs are often equal: without the counts' own scatter

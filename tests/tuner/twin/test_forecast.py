@@ -18,6 +18,7 @@ def served() -> Served:
     return Served(traffic(seed=5, requests=330, per_s=3.0), CONFIG)
 
 
+@pytest.mark.slow
 def test_the_pool_as_it_is_is_told_right_on_what_it_was_not_fitted_to(served: Served) -> None:
     answer = forecast(served.task(WhatIfCreate(pool="chat")))
     assert answer.forecast_class is ForecastClass.CALIBRATED and not answer.because
@@ -29,6 +30,7 @@ def test_the_pool_as_it_is_is_told_right_on_what_it_was_not_fitted_to(served: Se
         assert told.low_s <= told.value_s <= told.high_s
 
 
+@pytest.mark.slow
 def test_more_load_is_forecast_within_its_interval_of_what_it_then_is(served: Served) -> None:
     answer = forecast(served.task(WhatIfCreate(pool="chat", load=1.6)))
     truth = Served(scale_rate(served.workload, 1.6), CONFIG, seed=2)
@@ -38,6 +40,7 @@ def test_more_load_is_forecast_within_its_interval_of_what_it_then_is(served: Se
     assert told.value_s > answer.as_is.quantiles["ttft:0.95"].value_s
 
 
+@pytest.mark.slow
 def test_a_knob_is_ranked_as_the_truth_ranks_it(served: Served) -> None:
     """Few seats make requests wait: the twin says so before anybody tries it."""
     answer = forecast(served.task(WhatIfCreate(pool="chat", knobs={"max_num_seqs": 2})))
@@ -47,6 +50,7 @@ def test_a_knob_is_ranked_as_the_truth_ranks_it(served: Served) -> None:
     assert answer.changed.quantiles["ttft:0.95"].value_s > 1.5 * answer.as_is.quantiles["ttft:0.95"].value_s
 
 
+@pytest.mark.slow
 def test_another_replica_takes_its_share(served: Served) -> None:
     task = served.task(WhatIfCreate(pool="chat", replicas=2))
     answer = forecast(task)
@@ -56,6 +60,7 @@ def test_another_replica_takes_its_share(served: Served) -> None:
     assert answer.changed.quantiles["ttft:0.95"].value_s <= answer.as_is.quantiles["ttft:0.95"].value_s
 
 
+@pytest.mark.slow
 def test_what_lies_beyond_what_was_seen_is_said(served: Served) -> None:
     answer = forecast(served.task(WhatIfCreate(pool="chat", prompts=3.0, knobs={"num_speculative_tokens": 4})))
     assert answer.forecast_class is ForecastClass.EXTRAPOLATED

@@ -43,6 +43,7 @@ def test_a_steady_machine_is_said_to_be_steady_and_of_too_few_rows_nothing_is() 
     assert wander(_rows(np.ones(5), 1, 0.5, random), COST) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize(("sd", "tau_s"), [(0.0, 30.0), (0.1, 10.0), (0.2, 30.0)])
 def test_of_a_pool_whose_pace_wanders_intervals_cover_what_is_then_measured(sd: float, tau_s: float) -> None:

@@ -161,6 +161,7 @@ class Recorded:
         return ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("knobs", "blocks"),
     [

@@ -46,6 +46,7 @@ def test_real_mooncake(mooncake: Path) -> None:
     assert max(request.input_length + request.output_length for request in small.requests) <= 1024
 
 
+@pytest.mark.slow
 def test_real_azure(azure: Path) -> None:
     workload = load(azure / "AzureLLMInferenceTrace_conv.csv")
     assert len(workload.requests) == 19366

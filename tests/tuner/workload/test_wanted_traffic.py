@@ -13,6 +13,7 @@ from tuner.workload.wanted_traffic import MOST_REQUESTS, profile_traffic
 SPEC = StudyCreate(pool="chat", trial_requests=40, seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", TRAFFIC_PROFILES)
 def test_a_profile_is_the_same_for_a_seed_and_comes_at_its_rate(shape: str) -> None:
     made = profile_traffic(TrafficProfile(shape, 4.0), SPEC, nodes=2, max_total=None)
@@ -24,6 +25,7 @@ def test_a_profile_is_the_same_for_a_seed_and_comes_at_its_rate(shape: str) -> N
     assert other.requests != made.requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", TRAFFIC_PROFILES)
 @pytest.mark.parametrize("max_total", [512, 4096])
 def test_a_profile_is_scaled_to_the_node_not_cut_to_one_length(shape: str, max_total: int) -> None:
@@ -40,6 +42,7 @@ def test_a_profile_is_scaled_to_the_node_not_cut_to_one_length(shape: str, max_t
     assert slice_for_node(small, span_s=8, requests=40, max_total=max_total).summary["shortened"] == 0
 
 
+@pytest.mark.slow
 def test_agents_share_more_than_chat_does() -> None:
     shares = {
         shape: figures_of(profile_traffic(TrafficProfile(shape, 4.0), SPEC, nodes=1, max_total=None)).prefix_share
@@ -48,6 +51,7 @@ def test_agents_share_more_than_chat_does() -> None:
     assert shares["agents"] > max(0.5, shares["chat"], shares["rag"], shares["code"])
 
 
+@pytest.mark.slow
 def test_there_is_enough_for_two_slices_and_never_without_end() -> None:
     slow = profile_traffic(TrafficProfile("chat", 0.01), SPEC, nodes=3, max_total=2048)
     assert len(slow.requests) == 4 * 40 * 3

@@ -74,6 +74,7 @@ def test_what_nobody_tells_is_a_dash_with_what_would_bring_it() -> None:
     assert "--scheduler-cls" in html and "No whole step with a request was measured" in html and "–" in html
 
 
+@pytest.mark.slow
 def test_drifted_traffic_leads_to_the_study_to_ask_for() -> None:
     assert "data-mix" not in drawn(Api(), pool="chat"), "never tuned"
     now = replace(measured_then().mix, prompts=[3 * tokens for tokens in measured_then().mix.prompts])

@@ -17,6 +17,7 @@ def selected(**params: str) -> Selection:
     return selection_of(params, NOW)
 
 
+@pytest.mark.slow
 def test_every_page_and_part_has_its_template() -> None:
     for page in PAGES.by_name.values():
         templates.get_template(f"pages/{page.name}.html")

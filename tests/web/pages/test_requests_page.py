@@ -85,6 +85,7 @@ def test_the_batch_is_told_with_its_peaks() -> None:
     assert batch_of(record(batch=figures)) == [("running", 3.0, 7.0), ("kv_usage", 0.5, None)]
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=60).filter(lambda text: text.isprintable()))
 def test_an_address_of_a_request_says_which_whatever_its_id_is(request_id: str) -> None:
     address = urlsplit(address_of(record(request_id=request_id), selection_of({"from": "now-1h"}, NOW)))

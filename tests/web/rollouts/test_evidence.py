@@ -52,6 +52,7 @@ def finding(text: str, name: str) -> str:
     return row[1]
 
 
+@pytest.mark.slow
 def test_an_equal_canary_is_not_worse_row_by_row_with_its_interval_and_guardrails() -> None:
     evidence = judged()
     text = shown(evidence)
@@ -68,6 +69,7 @@ def test_an_equal_canary_is_not_worse_row_by_row_with_its_interval_and_guardrail
     assert "canary over control, with its interval" in text and "interval-band" in text
 
 
+@pytest.mark.slow
 def test_a_slower_canary_is_worse_and_waits_for_nothing() -> None:
     evidence = judged(1.8, 90)
     text = shown(evidence)

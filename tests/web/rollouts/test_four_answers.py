@@ -45,6 +45,7 @@ def found(one: Rollout) -> tuple[str, str]:
     return told.word, " ".join(told.says)
 
 
+@pytest.mark.slow
 def test_the_finding_is_that_of_the_newest_verdict_and_what_came_after_it_is_told() -> None:
     watched = judged(1.0, 20, past=False) | {"compares": False, "verdict": None, "nodes": ["n2"]}
     evidence = judged() | {"waves": [judged(1.0, 3) | {"nodes": ["n2"]}, watched]}
@@ -54,6 +55,7 @@ def test_the_finding_is_that_of_the_newest_verdict_and_what_came_after_it_is_tol
     assert "Wave 2: watched. Nothing was there to compare latencies with" in says and "inconclusive" not in says
 
 
+@pytest.mark.slow
 def test_harm_is_told_by_the_line_that_shows_it() -> None:
     word, says = found(rollout(RolloutPhase.ROLLED_BACK, 2, evidence=judged(1.8, 90), ended_at=NOW))
     assert word == "worse" and "TTFT typical worse, " in says and "% higher" in says

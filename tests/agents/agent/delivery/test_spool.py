@@ -133,6 +133,7 @@ def test_the_oldest_give_way_and_are_counted(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.glob("*.report")) == spool.size_bytes
 
 
+@pytest.mark.slow
 def test_refused_reports_are_kept_with_their_reason_up_to_a_number(tmp_path: Path) -> None:
     spool = Spool(tmp_path, LIMIT)
     for seq in range(REFUSED_KEPT + 5):

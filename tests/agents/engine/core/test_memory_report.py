@@ -138,6 +138,7 @@ def test_the_devices_memory_is_no_more_than_the_machines() -> None:
     assert 2**20 < device_bytes(torch.device("cpu")) <= int(machine.split()[1]) * 1024
 
 
+@pytest.mark.slow
 def test_an_engine_refuses_by_itself_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "agents.engine.core.memory_report.device_bytes"
     weights = read_memory(engine()).weights_bytes

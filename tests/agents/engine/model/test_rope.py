@@ -23,6 +23,7 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["rope_type"]))
 @pytest.mark.parametrize("head_dim", [16, 64, 128])
 @pytest.mark.parametrize("theta", [10000.0, 500000.0])

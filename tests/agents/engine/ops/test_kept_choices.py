@@ -74,6 +74,7 @@ def _add(folder: Path, name: str) -> None:
             kept.add(f"{name}{number}", CHOICE)
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_add, args=(tmp_path, name)) for name in "abc"]

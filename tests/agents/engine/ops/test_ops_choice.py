@@ -70,6 +70,7 @@ def test_wrong_kernels_are_not_used(
     ]
 
 
+@pytest.mark.slow
 def test_an_engine_without_a_compiler_runs_on_torch_and_says_so_once(model_dir: Path, tmp_path: Path) -> None:
     script = (
         "import logging, sys; logging.basicConfig(level=logging.WARNING)\n"

@@ -29,12 +29,14 @@ def _distance(shares: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((shares - wanted).abs().sum() / 2)
 
 
+@pytest.mark.slow
 def test_temperature_scales_the_distribution() -> None:
     logits = torch.randn(1, 12, generator=torch.Generator().manual_seed(0))
     for temperature in (0.5, 1.0, 2.0):
         assert _distance(_shares(logits, temperature=temperature), torch.softmax(logits[0] / temperature, 0)) < 0.012
 
 
+@pytest.mark.slow
 def test_top_k_and_top_p_cut_the_tail_and_keep_the_proportions() -> None:
     weights = torch.tensor([0.05, 0.4, 0.3, 0.2, 0.05])
     logits = weights.log().unsqueeze(0)
@@ -49,6 +51,7 @@ def test_greedy_takes_the_first_of_equals_and_rows_do_not_mix() -> None:
     assert sample(logits, [Row(greedy, 0), Row(sampled, 0), Row(greedy, 0)]) == [1, 0, 2]
 
 
+@pytest.mark.slow
 def test_verifying_drafts_keeps_the_distribution() -> None:
     """The first token after verification follows the target, for a likely draft and for an unlikely one."""
     logits = torch.tensor([[1.0, 0.0, 2.0, -1.0], [0.0, 1.0, 0.0, 1.0]])
@@ -88,6 +91,7 @@ def _texts(folder: Path, drafts: int, mates: int) -> tuple[list[list[int]], int]
     return [request.tokens[request.prompt_length :] for request in requests[: mates + 1]], accepted
 
 
+@pytest.mark.slow
 def test_a_seeded_text_is_the_same_with_speculation_and_batch_mates(model_dir: Path) -> None:
     plain, _ = _texts(model_dir, 0, 2)
     speculative, accepted = _texts(model_dir, 4, 2)

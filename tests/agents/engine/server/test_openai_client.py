@@ -162,6 +162,7 @@ def test_errors_are_the_clients_own_kinds(client: openai.OpenAI) -> None:
     assert refused.value.param == "tools"
 
 
+@pytest.mark.slow
 def test_a_full_queue_is_a_rate_limit_and_a_missed_deadline_a_503(model_dir: Path) -> None:
     with serving(model_dir, max_waiting=0, config=parse_config({"max_num_seqs": 1})) as (engine, address):
         with openai.OpenAI(base_url=address + "/v1", api_key="none", max_retries=0) as client:

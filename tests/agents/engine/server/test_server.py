@@ -314,6 +314,7 @@ def test_the_prefix_cache_is_used_and_can_be_emptied(served: Served) -> None:
     assert cached[0] == cached[2] == 0 < cached[1]
 
 
+@pytest.mark.slow
 def test_every_knob_changes_while_requests_stream_and_none_is_lost(served: Served, slow_steps: None) -> None:
     wanted = served.complete(max_tokens=120).json()["choices"][0]["text"]
     changes: list[dict[str, Any]] = [
@@ -452,6 +453,7 @@ def test_requests_that_an_engine_had_when_it_stopped_are_lost_not_left(model_dir
         assert [event["requests"] for event in stopped.events("counts")] == [{"refused": 1}]
 
 
+@pytest.mark.slow
 def test_a_failing_step_ends_its_requests_and_the_engine_serves_on(
     model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

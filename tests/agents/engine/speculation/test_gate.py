@@ -251,6 +251,7 @@ def test_a_bad_start_does_not_shut_the_gate_for_requests_to_come() -> None:
     assert served.opened_after() < 300
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from((0.1, 1.0, 3.0, 10.0, 100.0)), st.sampled_from((0.0, 1.0))), max_size=10),
@@ -276,6 +277,7 @@ def test_where_drafts_never_pay_little_is_lost_whatever_the_start(dear: float, l
     assert served.lost < 0.06 * steps * 10.0 + 40 * 10.0 * dear
 
 
+@pytest.mark.slow
 def test_a_draft_model_that_seemed_slow_to_take_in_is_tried_again() -> None:
     gate = Gate()
     run(gate, World(small_model, a_pass=1.0), like(0.8), 4, 100)

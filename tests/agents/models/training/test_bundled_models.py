@@ -109,6 +109,7 @@ def test_the_recorded_loss_is_found_again(path: Path) -> None:
         assert nats / tokens < recorded["library"]["nats_per_token"] + 0.5
 
 
+@pytest.mark.slow
 def test_the_target_writes_recognisable_python() -> None:
     model, tokenizer = evaluate.load_model(TARGET), Tokenizer.from_file(str(TARGET / "tokenizer.json"))
     headers = [

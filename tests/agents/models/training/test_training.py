@@ -43,6 +43,7 @@ def trained(texts: Corpus, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPa
     return path
 
 
+@pytest.mark.slow
 def test_the_loss_falls(trained: Path, texts: Corpus, tokenizer: Tokenizer) -> None:
     model, _ = model_folder.read(trained)
     windows = Sampler(texts.training, tokenizer, 1).batch(8, 32)
@@ -82,6 +83,7 @@ def test_the_same_seed_gives_the_same_batches(texts: Corpus, tokenizer: Tokenize
     assert all(torch.equal(first.batch(4, 16), second.batch(4, 16)) for _ in range(50))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_where_it_was(texts: Corpus, tokenizer: Tokenizer, tmp_path: Path) -> None:
     plan = _plan()
     first = train.Run(plan)
@@ -99,6 +101,7 @@ def test_a_stopped_run_resumes_where_it_was(texts: Corpus, tokenizer: Tokenizer,
     assert record["steps"] == 40
 
 
+@pytest.mark.slow
 def test_time_ends_a_run(texts: Corpus, tokenizer: Tokenizer, tmp_path: Path) -> None:
     plan = train.Plan(
         SHAPE, 0.01, step_tokens=64, micro_batch_tokens=64, length=32, long_length=64, checkpoint_minutes=0.001
@@ -107,6 +110,7 @@ def test_time_ends_a_run(texts: Corpus, tokenizer: Tokenizer, tmp_path: Path) ->
     assert record["finished"] and record["steps"] > 1
 
 
+@pytest.mark.slow
 def test_a_draft_learns_its_teachers_distribution(trained: Path, texts: Corpus, tokenizer: Tokenizer) -> None:
     teacher, _ = model_folder.read(trained)
     run = train.Run(_plan(seed=3), teacher)

@@ -48,6 +48,7 @@ def severities(fleet: MadeFleet) -> list[Severity]:
     return sorted(alert.severity for alert in fleet.alerts())
 
 
+@pytest.mark.slow
 def test_half_of_all_requests_page_within_minutes_and_the_page_ends_when_they_are_quick_again(fleet: MadeFleet) -> None:
     series = burning(20, 40)
     fleet.serve(series, 1800, wrong=False)
@@ -64,6 +65,7 @@ def test_half_of_all_requests_page_within_minutes_and_the_page_ends_when_they_ar
     assert {alert.severity: alert.state for alert in fleet.alerts()}[Severity.PAGE] is AlertState.RESOLVED
 
 
+@pytest.mark.slow
 def test_a_slow_leak_waits_for_the_morning(fleet: MadeFleet) -> None:
     series = burning(2, 60)
     fleet.serve(series, 1800, wrong=False)
@@ -71,12 +73,14 @@ def test_a_slow_leak_waits_for_the_morning(fleet: MadeFleet) -> None:
     assert severities(fleet) == [Severity.TICKET]
 
 
+@pytest.mark.slow
 def test_one_slow_request_of_a_quiet_pool_says_nothing(fleet: MadeFleet) -> None:
     fleet.serve(burning(1, 2), 30, wrong=True)
     fleet.serve(burning(1, 2), 1800, wrong=False)
     assert fleet.alerts() == []
 
 
+@pytest.mark.slow
 def test_tried_over_the_past_it_fires_as_it_did_live(fleet: MadeFleet) -> None:
     series = burning(20, 40)
     fleet.serve(series, 600, wrong=False)

@@ -43,6 +43,7 @@ def test_the_slowest_third_lost_pages_within_a_minute(seed: int, reason: str) ->
     assert seconds_to_breach(pool.serve(120, 0.3, reason=reason)) <= 60
 
 
+@pytest.mark.slow
 def test_a_week_of_what_is_usual_stays_silent() -> None:
     for seed, share in ((1, 0.0), (2, 0.002), (3, 0.008)):
         pool = Pool(seed)

@@ -57,6 +57,7 @@ def end(session: Session, rollout_id: int, phase: RolloutPhase, moment: datetime
     store.carry_out(session, row, Decision(phase, "ended", verdict=verdict), [], actor="me", now=moment)
 
 
+@pytest.mark.slow
 def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> None:
     canary = store.create(session, RolloutCreate(pool="p", revision=2), actor="me", now=at(20))
     end(session, canary.id, RolloutPhase.ROLLED_BACK, at(120), Verdict.WORSE)

@@ -75,6 +75,7 @@ def test_where_all_are_slower_no_place_is_named() -> None:
     assert told is not None and told.place is None and told.after is None
 
 
+@pytest.mark.slow
 def test_how_the_mix_changed_is_told_however_many_groups_there_are() -> None:
     read = shift({f"node-{number:02}": 2.0 for number in range(12)})
     labels = ("node", "tenant", "region")

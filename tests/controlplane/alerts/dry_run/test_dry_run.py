@@ -37,6 +37,7 @@ def tried(fleet: MadeFleet, condition: Condition, **kwargs: float) -> DryRun:
     return dry_run(fleet.database, fleet.store, wanted, past, **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kv_near_full", "errors", "node_silent", "preemptions"])
 def test_a_symptom_fires_and_ends_as_it_did_live(fleet: MadeFleet, name: str) -> None:
     series = SERIES[name]
@@ -55,6 +56,7 @@ def test_a_symptom_fires_and_ends_as_it_did_live(fleet: MadeFleet, name: str) ->
     assert found.fired == 1 and found.pools == ["main"] and found.firing_s == one.lasted_s
 
 
+@pytest.mark.slow
 def test_a_limit_is_tried_too_and_a_lower_one_fires_more(fleet: MadeFleet) -> None:
     series = Series(values("a", "ttft", 0.1, 40), values("a", "ttft", 0.5, 40), (0, 0))
     for _ in range(2):
@@ -83,6 +85,7 @@ def twice_slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeFleet]:
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window_s", "for_s"), [(60.0, 15.0), (45.0, 30.0), (600.0, 120.0)])
 def test_of_wider_windows_only_what_changes_is_judged_and_fires_as_often(
     twice_slow: MadeFleet, window_s: float, for_s: float

@@ -105,6 +105,7 @@ def test_what_a_dead_senders_first_try_cut_off_goes_before_what_gathered_meanwhi
     assert taken_and_died_over(9) == [third, fourth, first, second]
 
 
+@pytest.mark.slow
 def test_after_an_outage_all_that_waits_goes_at_once(database: Database, receiver: Any) -> None:
     world = World(database, receiver.url)
     for number in range(30):

@@ -63,6 +63,7 @@ def test_a_surge_is_told_with_its_onset(factor: float) -> None:
     assert not told(traffic(factor), "mix").alarmed
 
 
+@pytest.mark.slow
 def test_longer_prompts_are_told_as_a_mix_alone_and_shorter_ones_not() -> None:
     found = told(traffic(long=0.25), "mix")
     assert found.alarmed and found.onset_s is not None and abs(found.onset_s - 10 * HOUR) <= 60.0
@@ -74,6 +75,7 @@ def test_a_load_that_wanders_so_by_itself_is_no_surge() -> None:
     assert told(traffic(1.7), "load").alarmed and not told(traffic(1.7, wanders=0.5), "load").alarmed
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_level_is_back_and_is_the_new_normal_after_an_hour() -> None:
     random = np.random.default_rng(5)
     rate = np.concatenate([np.full(2 * HOUR, 30.0), np.full(60, 90.0), np.full(120, 30.0)])

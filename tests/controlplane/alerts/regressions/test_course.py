@@ -194,6 +194,7 @@ def test_it_is_back_when_it_is_near_the_usual_and_not_before(windows: list[Windo
     assert one.back("no line", begun_s, shown.rise) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucket", [FLEET, "a"])
 def test_the_effect_is_told_with_an_interval_that_holds_it(windows: list[Window], bucket: str) -> None:
     held, factors = 0, []

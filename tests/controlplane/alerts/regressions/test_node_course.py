@@ -113,6 +113,7 @@ def test_one_node_or_a_young_past_is_not_compared(hardware: dict[str, float], sp
     assert node_course(pool.windows, METRIC, START_S + usual_s, never) is None
 
 
+@pytest.mark.slow
 def test_what_is_closed_teaches_nothing() -> None:
     pool = ServedByNodes(HARDWARE)
     pool.serve(SPAN_S)

@@ -76,6 +76,7 @@ CASES: dict[str, tuple[Mapping[str, float], dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_who_is_in_alarm(case: str) -> None:
     hardware, how, alarmed = CASES[case]
@@ -96,6 +97,7 @@ def test_it_is_told_within_a_minute_and_names_when_it_began() -> None:
     assert found.during_s / found.before_s == pytest.approx(math.exp(found.rise))
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_node_is_back_and_comes_again() -> None:
     pool = ServedByNodes(FOUR)
     watch = watched(pool)
@@ -106,6 +108,7 @@ def test_it_ends_when_the_node_is_back_and_comes_again() -> None:
     assert judge(watch, pool, pool.serve(120.0, {"b": 1.5})) == {"b"}
 
 
+@pytest.mark.slow
 def test_one_that_is_gone_ends_its_alarm() -> None:
     pool = ServedByNodes(FOUR)
     watch = watched(pool)
@@ -116,6 +119,7 @@ def test_one_that_is_gone_ends_its_alarm() -> None:
     assert not watch.alarmed
 
 
+@pytest.mark.slow
 def test_an_alarm_of_hours_does_not_become_usual() -> None:
     pool = ServedByNodes(FOUR)
     watch = watched(pool)
@@ -124,6 +128,7 @@ def test_an_alarm_of_hours_does_not_become_usual() -> None:
     assert watch.alarmed == ["b"]
 
 
+@pytest.mark.slow
 def test_what_is_kept_brings_the_alarm_back() -> None:
     """As after a start anew: what was usual before the onset is learnt again, and the alarm stands, and ends."""
     pool = ServedByNodes(FOUR)
@@ -137,6 +142,7 @@ def test_what_is_kept_brings_the_alarm_back() -> None:
     assert not again.alarmed
 
 
+@pytest.mark.slow
 class TestChanges:
     def test_a_node_on_trial_is_the_rollouts_and_settles_after_it(self) -> None:
         pool = ServedByNodes(FOUR)
@@ -208,6 +214,7 @@ def test_whose_slowness_it_is(found: Itself | None, expected: bool) -> None:
     assert is_its_own(found, 0.4) is expected
 
 
+@pytest.mark.slow
 def test_a_quiet_pool_forgets_what_it_saw() -> None:
     pool = ServedByNodes(FOUR)
     watch = watched(pool)

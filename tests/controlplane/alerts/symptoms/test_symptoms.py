@@ -34,10 +34,12 @@ def test_catalogue_and_series_cover_each_other() -> None:
     assert set(SERIES) == set(JUDGED)
 
 
+@pytest.mark.slow
 def test_it_does_not_fire_when_all_is_well(well: MadeFleet) -> None:
     assert well.alerts() == []
 
 
+@pytest.mark.slow
 def test_it_fires_when_it_must_and_is_resolved_when_it_is_over(well: MadeFleet, name: str) -> None:
     fleet, series = well, SERIES[name]
     began = fleet.now

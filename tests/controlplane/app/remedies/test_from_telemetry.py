@@ -85,6 +85,7 @@ def service(database: Database) -> Service:
     return Service(database, AUTOMATIC)
 
 
+@pytest.mark.slow
 def test_the_emergency_is_named_and_taken_back_not_the_canary_before_it(service: Service, database: Database) -> None:
     service.serve(150, service.good)
     with database.session() as session:
@@ -122,6 +123,7 @@ def test_the_emergency_is_named_and_taken_back_not_the_canary_before_it(service:
     assert service.remedies.take_news()
 
 
+@pytest.mark.slow
 def test_a_first_alarm_on_noise_does_not_use_up_the_remedy_of_the_real_thing(
     service: Service, database: Database
 ) -> None:
@@ -145,6 +147,7 @@ def test_a_first_alarm_on_noise_does_not_use_up_the_remedy_of_the_real_thing(
     assert real.study_id not in (None, noise.study_id)
 
 
+@pytest.mark.slow
 def test_a_rule_without_a_remedy_says_how_to_take_it_back(database: Database) -> None:
     service = Service(database, None)
     service.serve(120, service.good)

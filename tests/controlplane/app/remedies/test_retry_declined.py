@@ -60,6 +60,7 @@ def test_an_alert_that_has_resolved_is_left_alone(world: World, database: Databa
     assert fired.steps(database, at(75)) == [(BACK, DECLINED)]
 
 
+@pytest.mark.slow
 def test_what_still_cannot_be_done_is_read_once_for_all_and_written_for_none(world: World, database: Database) -> None:
     brought = world.reaches(BAD, 0)
     rollouts.create(world.session, RolloutCreate(pool="p", revision=OTHER), actor="me", now=at(30))

@@ -70,6 +70,7 @@ def test_what_is_declared_is_made_and_then_there_is_nothing_to_do(plane: Plane, 
     assert [one["evidence"]["files"] for one in applied] == [["alerting/", "alerting/rules.toml", "alerting/told.toml"]]
 
 
+@pytest.mark.slow
 def test_only_what_its_file_made_is_removed_and_that_when_asked(plane: Plane, folder: Path) -> None:
     rules = folder / "rules.toml"
     plane.run("apply", folder / "told.toml", "-f", rules)
@@ -83,6 +84,7 @@ def test_only_what_its_file_made_is_removed_and_that_when_asked(plane: Plane, fo
     assert len(plane.get("destinations")["items"]) == 1, "it is of another file"
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_from_its_folder_is_missed(plane: Plane, folder: Path) -> None:
     plane.run("apply", folder)
     (folder / "told.toml").unlink()
@@ -90,6 +92,7 @@ def test_a_file_that_is_gone_from_its_folder_is_missed(plane: Plane, folder: Pat
     assert plane.get("destinations")["items"] == []
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_told_by_file_table_number_and_field(plane: Plane, folder: Path) -> None:
     before = plane.get("alert-rules"), plane.get("ledger", limit=500)
     rules = folder / "rules.toml"
@@ -112,6 +115,7 @@ def test_what_is_wrong_is_told_by_file_table_number_and_field(plane: Plane, fold
     assert (plane.get("alert-rules"), plane.get("ledger", limit=500)) == before
 
 
+@pytest.mark.slow
 def test_secrets_are_never_shown_and_never_in_a_file(
     plane: Plane, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.controlplane.command.nouns.plane import Plane
 
 URL, SECRET = "https://hooks.example.org/services/very-hidden-part", "a-long-signing-secret"
 
 
+@pytest.mark.slow
 def test_a_plan_of_what_is_exported_has_no_changes(plane: Plane, tmp_path: Path) -> None:
     plane.run("routes", "create", "chat", "--owner", "team-chat", "--match", "pool=chat", "--position", 10)
     plane.run("routes", "create", 'rest "of" all', "--owner", "platform", "--any-pool")
@@ -36,6 +39,7 @@ def test_a_plan_of_what_is_exported_has_no_changes(plane: Plane, tmp_path: Path)
     assert 'owner: "team-chat" -> "team-bot"' in plane.run("plan", file).stdout
 
 
+@pytest.mark.slow
 def test_what_no_file_can_tell_apart_is_refused(plane: Plane) -> None:
     for _ in range(2):
         plane.run("routes", "create", "chat", "--owner", "team-chat")
@@ -45,6 +49,7 @@ def test_what_no_file_can_tell_apart_is_refused(plane: Plane) -> None:
     assert "[[route]]" in plane.run("alerting", "export").stdout
 
 
+@pytest.mark.slow
 def test_routes_and_inhibit_rules_come_and_go(plane: Plane) -> None:
     assert "no route" in plane.run("routes", "list").stderr
     plane.run("routes", "create", "rest", "--owner", "platform")

@@ -104,6 +104,7 @@ def count(client: Client, start: datetime, seconds: float, **asked: str) -> int:
     return sum(series.count for series in answer.series)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age", [timedelta(hours=2), timedelta(days=3), timedelta(days=100), timedelta(days=600)])
 def test_history_of_any_age_is_kept_once(
     app: FastAPI, url: str, data_dir: Path, tmp_path: Path, age: timedelta

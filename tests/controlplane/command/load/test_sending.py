@@ -86,6 +86,7 @@ def test_all_are_sent_once_and_nearly_in_order(service: Service, parallel: int) 
     assert all(number - place <= 2 * parallel for place, number in enumerate(service.asked, 1))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_loaded_again_is_passed_over_quickly(service: Service) -> None:
     count = 3 * sending.REMEMBERED
     load(service.client(), made(count), parallel=8)
@@ -95,6 +96,7 @@ def test_a_file_that_is_loaded_again_is_passed_over_quickly(service: Service) ->
     assert len(service.asked) <= sending.REMEMBERED + 20
 
 
+@pytest.mark.slow
 def test_after_a_break_the_rest_is_sent(service: Service) -> None:
     def broken(number: int) -> httpx.Response | None:
         if number >= 1500:

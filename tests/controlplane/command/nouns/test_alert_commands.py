@@ -53,6 +53,7 @@ def receiver() -> Iterator[str]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_rule_is_made_changed_and_deleted(plane: Plane, rule_file: Path) -> None:
     made = plane.json("rules", "create", rule_file)
     number = made["id"]
@@ -71,6 +72,7 @@ def test_a_rule_is_made_changed_and_deleted(plane: Plane, rule_file: Path) -> No
         assert "404" in plane.run("rules", *command, status=1, given=json.dumps(made)).stderr
 
 
+@pytest.mark.slow
 def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
     hook = plane.json("destinations", "create", "hook", "--url", f"http://127.0.0.1:{free_port()}/hook")["id"]
     # A rule looks at nodes that are enrolled; those that send telemetry here were not.

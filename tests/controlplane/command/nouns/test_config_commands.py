@@ -1,8 +1,11 @@
 """`tailwright configs`: revisions as the API has them, made, and told apart."""
 
+import pytest
+
 from tests.controlplane.command.nouns.plane import Plane
 
 
+@pytest.mark.slow
 def test_revisions_are_made_listed_and_shown(plane: Plane) -> None:
     assert "max_num_seqs=16" in plane.run("configs", "create", "max_num_seqs=16", "--note", "why not").stdout
     made = plane.json("configs", "create", "max_num_seqs=8", "--base", 1)

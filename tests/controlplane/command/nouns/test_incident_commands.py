@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.controlplane.command.nouns.plane import Plane
 from tests.peers import Service, send_judged
 from tests.processes import wait_for
@@ -18,6 +20,7 @@ min_count = 1
 """
 
 
+@pytest.mark.slow
 def test_an_incident_from_its_opening_to_its_post_mortem(plane: Plane, tmp_path: Path) -> None:
     assert "no open incident" in plane.run("incidents", "list").stderr
     plane.enrol("a", "chat")

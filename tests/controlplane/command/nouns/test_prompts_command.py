@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.controlplane.command.nouns.plane import Plane
 
 
+@pytest.mark.slow
 def test_a_file_is_kept_and_a_study_replays_it(plane: Plane, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text("\n".join(json.dumps({"prompt": f"Order {place}?", "max_tokens": 9}) for place in range(30)))

@@ -20,6 +20,7 @@ def requests(plane: Plane) -> None:
     plane.http.post("/v1/traces", content=body, headers=headers).raise_for_status()
 
 
+@pytest.mark.slow
 def test_the_log_is_listed_page_by_page(plane: Plane) -> None:
     lines = plane.run("requests", "list").stdout.splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["cmpl-0", "cmpl-1", "cmpl-2"]

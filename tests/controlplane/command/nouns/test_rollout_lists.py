@@ -1,8 +1,11 @@
 """`tailwright rollout`: listed in a table, shown, started without waiting, watched to its end, cancelled."""
 
+import pytest
+
 from tests.controlplane.command.nouns.plane import Plane
 
 
+@pytest.mark.slow
 def test_a_rollout_is_proposed_shown_and_cancelled(plane: Plane) -> None:
     revision = plane.json("configs", "create", "max_num_seqs=16")["number"]
     wanted = {"pool": "chat", "revision": revision, "start": False, "reason": "to see"}
@@ -67,6 +70,7 @@ def test_a_rollout_goes_by_labels(plane: Plane) -> None:
     assert "region eu-1, 3600 s apart, resumed" in said and "gpu" in said
 
 
+@pytest.mark.slow
 def test_a_change_is_told_before_it_is_made_and_refused_where_it_has_moved(plane: Plane) -> None:
     revision = plane.json("configs", "create", "max_num_seqs=17")["number"]
     number = plane.post("rollouts", {"pool": "chat", "revision": revision, "start": False})["id"]

@@ -3,6 +3,8 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from controlplane.command.nouns.study_commands import trial_columns
 from controlplane.contract.bodies.studies import Trial
 from controlplane.contract.planning.online_mode import OnlineStep, StepOutcome
@@ -10,6 +12,7 @@ from tests.controlplane.command.nouns.plane import Plane
 from tests.processes import wait_for
 
 
+@pytest.mark.slow
 def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> None:
     made = plane.json("studies", "start", "--pool", "chat", "--constraint", "itl:0.99<=0.2", "--no-wait")
     number = made["id"]

@@ -49,6 +49,7 @@ def test_a_plan_tells_all_and_changes_nothing(plane: Plane, chat: Path) -> None:
     assert not plane.get("rollout-policies")["items"]
 
 
+@pytest.mark.slow
 def test_what_is_applied_is_a_rollout_and_then_there_is_nothing_to_do(plane: Plane, chat: Path) -> None:
     told = plane.json("apply", chat, "--commit", "3f2a1c9")
     (rollout,) = plane.get("rollouts")["items"]
@@ -67,6 +68,7 @@ def test_what_is_applied_is_a_rollout_and_then_there_is_nothing_to_do(plane: Pla
     assert [one["id"] for one in plane.get("rollouts")["items"]] == [rollout["id"]]
 
 
+@pytest.mark.slow
 def test_what_went_back_is_not_tried_again_by_itself(plane: Plane, chat: Path) -> None:
     plane.run("apply", chat)
     (first,) = plane.get("rollouts")["items"]
@@ -100,6 +102,7 @@ WRONG = (
 """What stands in the file, what is written instead, and what is said of it."""
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_named_and_nothing_is_changed(plane: Plane, chat: Path) -> None:
     for right, wrong, said in WRONG:
         chat.write_text(CHAT.replace(right, wrong, 1))
@@ -109,6 +112,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(plane: Plane, chat: Path)
     assert "First tokens" not in str(plane.get("alert-rules")["items"])
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_as_declared(plane: Plane, tmp_path: Path) -> None:
     exported = tmp_path / "exported.toml"
     exported.write_text(plane.run("configs", "export", "--pool", "chat").stdout)
@@ -157,6 +161,7 @@ def hooks_of(plane: Plane) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in plane.get("rollout-hooks")["items"]}
 
 
+@pytest.mark.slow
 def test_hooks_are_made_changed_and_removed_and_a_persons_is_left_and_said(plane: Plane, hooked: Path) -> None:
     by_hand(plane)
     planned = plane.run("plan", hooked, "--detailed-exitcode", status=2).stdout
@@ -190,6 +195,7 @@ def test_hooks_are_made_changed_and_removed_and_a_persons_is_left_and_said(plane
     assert "chat.toml" in plane.run("rollout-hooks", "list").stdout
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_hook_changes_nothing(plane: Plane, hooked: Path) -> None:
     text = hooked.read_text()
     for right, wrong, said in (

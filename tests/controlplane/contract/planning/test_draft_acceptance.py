@@ -43,6 +43,7 @@ def test_of_too_few_drafts_in_a_run_nothing_is_compared(runs: list[tuple[int, in
     assert production is not None and compared(production, runs) is None
 
 
+@pytest.mark.slow
 def test_the_same_text_is_said_to_differ_in_one_case_of_twenty() -> None:
     """Drafts of eight that stand or fall together for the most part, in both."""
     random = np.random.default_rng(5)

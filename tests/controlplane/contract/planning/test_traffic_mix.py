@@ -15,6 +15,7 @@ def made() -> Workload:
     return generate(CONV, seed=1, rate_per_s=5, requests=3000)
 
 
+@pytest.mark.slow
 def test_it_is_read_back_as_it_was(made: Workload) -> None:
     mix = mix_of(made)
     text = packed_mix(mix)

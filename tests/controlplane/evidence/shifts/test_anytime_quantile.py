@@ -16,6 +16,7 @@ def sketch_of(values: Any) -> Sketch:
     return Sketch(counts, 0, float(values.sum()), float(values.min()), float(values.max()))
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("q", [0.5, 0.95, 0.99])
 def test_the_interval_holds_at_all_looks_at_once(q: float) -> None:

@@ -18,6 +18,7 @@ def series(seed: int, at: int, ticks: int, factor: float, drift: float = 0.0) ->
     return np.array(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.1])
 def test_the_change_is_within_the_interval(drift: float) -> None:
     """Of 100; a coverage of 95 % has fewer than 89 with 1 %."""

@@ -37,6 +37,7 @@ def parts_of(found: QuantileShift) -> float:
     return found.mix.value + sum(group.within.value for group in found.groups) + found.rest
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @example(sizes=[(1, 1), (1, 2)], factors=[1.0, 2.0, *[1.0] * 7], q=0.5, seed=0)  # A group of few requests.
 @given(
@@ -131,6 +132,7 @@ def test_beyond_six_groups_the_smaller_ones_are_taken_together() -> None:
     assert len(found.groups) == 6 and found.rest > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize(("drift", "blocks"), [(0.0, BLOCKS), (0.05, BLOCKS), (0.05, 4)])
 def test_nothing_planted_names_a_group_in_at_most_one_of_twenty(drift: float, blocks: int) -> None:

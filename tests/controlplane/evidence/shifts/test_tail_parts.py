@@ -44,6 +44,7 @@ def test_the_part_that_the_tail_waited_for_is_named() -> None:
     assert left.grown.value == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_nothing_planted_has_intervals_that_hold_zero() -> None:
     """Of 60 pairs, a rate of 5 % exceeds 7 with 1 %."""
     wrong = 0

@@ -99,6 +99,7 @@ def all_that_is_known(database: Database) -> list[Any]:
     return [rows, [one for one in told if one[0] not in ("node.enrolled", "token.created")]]
 
 
+@pytest.mark.slow
 def test_it_comes_to_what_the_whole_row_would(database: Database, tmp_path: Path) -> None:
     other = Database(f"sqlite:///{tmp_path}/other.db")
     migrate(other)

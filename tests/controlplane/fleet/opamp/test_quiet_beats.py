@@ -135,6 +135,7 @@ def test_what_cannot_be_written_waits(connected: Database, monkeypatch: pytest.M
     assert row_of(connected).last_seen == after(10)
 
 
+@pytest.mark.slow
 def test_over_a_websocket_beats_leave_the_database_alone(
     service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_beats_that_are_not_yet_written_are_not_asked_for_again_when_an_offer_co
         assert line.exchange(agent.message()).flags == 0
 
 
+@pytest.mark.slow
 def test_a_node_that_was_taken_for_silent_says_that_it_is_there(
     service: Any, socket_wire: Any, make_agent: Any, name: str, eventually: Any
 ) -> None:

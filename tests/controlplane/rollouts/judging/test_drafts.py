@@ -70,6 +70,7 @@ def judged(make: MakeSketch, canary: dict[str, float], ticks: int = 120, seed: i
     return judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [{}, STUDY], ids=["the default", "the study's own"])
 def test_longer_gaps_that_hold_more_tokens_are_better_not_worse(
     make_sketch: MakeSketch, wanted: dict[str, Any]
@@ -79,6 +80,7 @@ def test_longer_gaps_that_hold_more_tokens_are_better_not_worse(
         assert judge.verdict() is Verdict.BETTER, judge.evidence()
 
 
+@pytest.mark.slow
 def test_the_evidence_says_how_many_tokens_a_delivery_held(make_sketch: MakeSketch) -> None:
     itl = judged(make_sketch, DRAFTS).evidence()["metrics"]["itl"]
     assert itl["tokens_per_delivery"]["control"] == 1.0
@@ -86,6 +88,7 @@ def test_the_evidence_says_how_many_tokens_a_delivery_held(make_sketch: MakeSket
     assert [level["q"] for level in itl["exceedances"]] == [0.99]
 
 
+@pytest.mark.slow
 def test_more_time_per_token_is_still_worse(make_sketch: MakeSketch) -> None:
     slower = {**EQUAL, "tpot": 0.0076, "itl": 0.0076, "e2e": 0.21}
     judge = judged(make_sketch, slower)
@@ -93,6 +96,7 @@ def test_more_time_per_token_is_still_worse(make_sketch: MakeSketch) -> None:
     assert judge.evidence()["metrics"]["tpot"]["finding"] == "worse"
 
 
+@pytest.mark.slow
 def test_stalls_beyond_what_deliveries_hold_are_worse(make_sketch: MakeSketch) -> None:
     judge = judged(make_sketch, {**EQUAL, "itl": 0.0216, "held": 881 / 536}, ticks=240)
     assert judge.verdict() is Verdict.WORSE
@@ -103,6 +107,7 @@ def test_a_winner_that_is_slower_by_its_objective_is_worse(make_sketch: MakeSket
     assert judged(make_sketch, {**DRAFTS, "e2e": 0.35}, **STUDY).verdict() is Verdict.WORSE
 
 
+@pytest.mark.slow
 def test_a_winner_that_breaks_the_studys_limit_is_worse(make_sketch: MakeSketch) -> None:
     judge = judged(make_sketch, {**DRAFTS, "itl": 0.06}, ticks=240, **STUDY)
     assert judge.verdict() is Verdict.WORSE

@@ -69,6 +69,7 @@ def run(
     return judge, ticks
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: MakeSketch) -> None:
     # At alpha 0.1 the bounds of both claims hold with room to spare: of these seeds none is called either.
@@ -76,6 +77,7 @@ def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: Make
     assert Verdict.WORSE not in said and Verdict.BETTER not in said
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSketch) -> None:
     seeds = range(soak(5, 20))
@@ -83,6 +85,7 @@ def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSk
     assert Verdict.WORSE not in said
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_a_slowdown_at_the_tolerance_is_hardly_ever_called_not_worse(make_sketch: MakeSketch) -> None:
     seeds = range(soak(5, 20))
@@ -137,6 +140,7 @@ def test_edges_follow_a_control_that_has_calmed_down(make_sketch: MakeSketch, qu
         assert ticks <= within
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_equal_arms_that_calm_down_are_hardly_ever_told_apart(make_sketch: MakeSketch) -> None:
     said = [

@@ -56,6 +56,7 @@ def learnt(make: MakeSketch, seed: int = 1, *, fading_ticks: float = 0.0) -> tup
     return judge, pool
 
 
+@pytest.mark.slow
 def test_an_equal_canary_is_not_worse_by_stages_that_do_not_wait(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     assert set(judge.comparisons) == {"ttft", "tpot", "prefill"} and not judge.streams
@@ -76,6 +77,7 @@ def test_an_equal_canary_is_not_worse_by_stages_that_do_not_wait(make_sketch: Ma
     assert {"control", "canary", "finding", "lines"} <= evidence["metrics"]["prefill"].keys()
 
 
+@pytest.mark.slow
 def test_two_overloaded_arms_are_said_to_be_and_not_judged_by_waiting(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     for tick in range(120):
@@ -86,6 +88,7 @@ def test_two_overloaded_arms_are_said_to_be_and_not_judged_by_waiting(make_sketc
     assert judge.comparisons["ttft"].lines["typical"].information == 0.0
 
 
+@pytest.mark.slow
 def test_waiting_on_the_canary_alone_is_harm_once_it_is_more_than_an_episode(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     said = []
@@ -99,6 +102,7 @@ def test_waiting_on_the_canary_alone_is_harm_once_it_is_more_than_an_episode(mak
     assert judge.comparisons["ttft"].is_worse and not judge.comparisons["prefill"].is_worse
 
 
+@pytest.mark.slow
 def test_a_queue_that_built_up_once_is_no_harm_and_holds_a_good_verdict_back(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     for _ in range(EPISODE_TICKS // 2):
@@ -113,6 +117,7 @@ def test_a_queue_that_built_up_once_is_no_harm_and_holds_a_good_verdict_back(mak
     assert judge.verdict() is not Verdict.WORSE
 
 
+@pytest.mark.slow
 def test_lost_cache_hits_are_no_harm_and_hold_a_good_verdict_back(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     for _ in range(120):
@@ -123,6 +128,7 @@ def test_lost_cache_hits_are_no_harm_and_hold_a_good_verdict_back(make_sketch: M
     assert "lost cache hits" in why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fading", "least"), [(0.0, LEAST_TICKS), (6.0, LEAST_FADING_TICKS)])
 def test_harm_is_said_after_half_a_minute_and_after_a_restart_a_minute(
     make_sketch: MakeSketch, fading: float, least: int
@@ -137,6 +143,7 @@ def test_harm_is_said_after_half_a_minute_and_after_a_restart_a_minute(
     assert fading or said[least - 1] is Verdict.WORSE
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_silent_holds_its_place_in_time(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     judge.feed(pool.tick())

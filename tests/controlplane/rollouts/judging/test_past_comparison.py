@@ -144,6 +144,7 @@ def test_without_a_control_it_is_held_against_its_own_history(make_sketch: MakeS
     assert found.is_worse and found.evidence(ALPHA)["by"] == "its own history"
 
 
+@pytest.mark.slow
 def test_a_slow_start_is_waited_for_after_a_restart(make_sketch: MakeSketch) -> None:
     arms = Arms(make_sketch)
     wanted = WANTED.model_copy(update={"fading_ticks": 6.0})

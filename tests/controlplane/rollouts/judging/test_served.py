@@ -43,6 +43,7 @@ def test_a_canary_that_loses_a_third_is_worse_within_a_minute(total: float, shar
         assert 5 * ticks + SETTLE_AND_LAG_S <= 60
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_arms_that_lose_equally_are_not_told_apart() -> None:
     said = [

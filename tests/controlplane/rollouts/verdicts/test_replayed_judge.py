@@ -65,6 +65,7 @@ def test_a_canary_that_loses_requests_fails_whatever_the_rest_takes() -> None:
     assert "served share: worse" in found.says
 
 
+@pytest.mark.slow
 def test_an_answer_depends_on_the_windows_alone() -> None:
     """Whoever asked before and however often: the same state of the world has the same answer, between looks too."""
     telemetry = world(1.25)
@@ -74,6 +75,7 @@ def test_an_answer_depends_on_the_windows_alone() -> None:
     assert between == [patient] * 3
 
 
+@pytest.mark.slow
 def test_what_failed_once_stays_failed() -> None:
     telemetry = world(1.6, windows=24)
     rng = np.random.default_rng(5)
@@ -86,6 +88,7 @@ def test_what_failed_once_stays_failed() -> None:
     assert verdicts == [Outcome.FAIL] * 3
 
 
+@pytest.mark.slow
 def test_asked_again_and_again_an_equal_canary_fails_no_more_often_than_alpha() -> None:
     """Six worlds at alpha 0.05, each asked at three moments: one of them may fail by chance, and two hardly."""
     failed = 0

@@ -61,6 +61,7 @@ def rows_of_parquet(answer: httpx.Response) -> list[dict[str, Any]]:
     return list(pyarrow.parquet.read_table(io.BytesIO(answer.content)).to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("step", ["10s", None])
 def test_quantiles_read_back_equal_the_api(api: httpx.Client, span: dict[str, str], step: str | None) -> None:

@@ -148,6 +148,7 @@ def test_a_damaged_backup_replaces_nothing(
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_restore_is_refused_while_the_service_runs(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
     backup.backup(file, tmp_path / "backup.db")
     program = "import sys; from controlplane.telemetry.folding import backup as b; from datetime import datetime, UTC; "

@@ -84,12 +84,14 @@ def another_set(block: HistogramBlock) -> None:
     block.labels = block.labels + np.int32(1_000)
 
 
+@pytest.mark.slow
 def test_a_sound_store_has_no_findings(filled: TelemetryStore, database: Database) -> None:
     report = verify(database, filled.frames)
     assert report.findings.all == [] and report.sound
     assert report.frames > 100 and report.pending == 2 and report.repeats == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "place", "problem"),
     [
@@ -126,6 +128,7 @@ def test_damage_is_found(filled: TelemetryStore, database: Database, damage: Dam
     assert any(place in one and problem in one for one in found), found
 
 
+@pytest.mark.slow
 def test_a_stream_that_counts_what_was_never_sent(filled: TelemetryStore, database: Database) -> None:
     with database.session() as session:
         session.add(StreamRow(stream=bytes(16), high=3, digests=b"\0\0" * 2 + b"ab", heard_ns=1))
@@ -133,6 +136,7 @@ def test_a_stream_that_counts_what_was_never_sent(filled: TelemetryStore, databa
     assert findings(filled, database) == [f"stream {'01' * 16}: 8 bytes do not tell of reports up to 3"]
 
 
+@pytest.mark.slow
 def test_frames_beyond_what_is_built(filled: TelemetryStore, database: Database) -> None:
     with database.session() as session:
         levels = orjson.loads(session.execute(select(col(FoldRow.levels))).scalar_one())

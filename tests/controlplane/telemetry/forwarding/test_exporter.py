@@ -190,6 +190,7 @@ def test_another_length_of_interval_neither_repeats_nor_leaves_out(bench: Bench)
     assert [interval.seconds for interval in taken] == [60, 240, 300]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)  # Each step is a commit.
 @given(st.lists(st.sampled_from(["taken", "fails", "dies", "restart"]), max_size=40))
 def test_whatever_fails_every_interval_is_taken_in_order(

@@ -188,6 +188,7 @@ _FOLDS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_FOLDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 def test_only_what_was_committed_is_ever_there(tmp_path_factory: pytest.TempPathFactory, folds: list) -> None:  # type: ignore[type-arg]

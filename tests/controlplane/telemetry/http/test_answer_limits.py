@@ -62,6 +62,7 @@ def nodes(answer: httpx.Response) -> list[str]:
     return [one["labels"]["node"] for one in answer.json()["series"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", every_query())
 def test_of_too_many_series_those_with_the_most_requests_are_answered(
     ask: Callable[..., httpx.Response], desk: QueryDesk, query: str

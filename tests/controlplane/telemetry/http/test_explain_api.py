@@ -62,6 +62,7 @@ def test_the_slow_node_is_named(client: Client, logged: datetime) -> None:
     assert {one.node for one in inside} == {"gpu-3"}, "its requests are listed by the same parameters"
 
 
+@pytest.mark.slow
 def test_what_the_node_went_through_is_a_factor_of_its_own(
     client: Client, api: httpx.Client, logged: datetime, make_report: type[Any]
 ) -> None:
@@ -103,6 +104,7 @@ def test_filters_hold_on_both_sides_and_leave_no_factor(client: Client, logged: 
     assert "node" not in {one.factor for one in alone.factors}
 
 
+@pytest.mark.slow
 def test_an_empty_box_says_so(client: Client, logged: datetime) -> None:
     found = client.explain("ttft", low=900.0, **span(logged, 0, 300))
     assert (found.sentence, found.factors) == ("No request of the log lies in this box.", [])

@@ -57,6 +57,7 @@ def test_numbers_whose_sums_would_be_infinite_break_no_answer(
     assert [one["total"] for one in rates.json()["series"]] == [14.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [5, 8])
 def test_quantiles_are_within_the_stated_error(
     api: httpx.Client, make_report: Any, start: datetime, scale: int

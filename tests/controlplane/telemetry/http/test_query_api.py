@@ -35,6 +35,7 @@ def minute(start: datetime) -> dict[str, datetime]:
     return {"start": start, "end": start + timedelta(seconds=60)}
 
 
+@pytest.mark.slow
 def test_rates(client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any) -> None:
     for second in range(0, 60, 5):
         for node, tokens in (("a", 50), ("b", 100)):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
@@ -73,6 +74,7 @@ one_exemplar = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(one_exemplar, max_size=12), max_size=8))
 def test_the_slowest_stay_whatever_the_order(database: Database, commits: list[list[Exemplar]]) -> None:

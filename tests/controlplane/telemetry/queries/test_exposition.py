@@ -70,6 +70,7 @@ def test_it_is_computed_once_in_five_seconds(clock: Any) -> None:
     assert reader.asked == 2 * asked
 
 
+@pytest.mark.slow
 def test_the_number_of_series_is_bounded_and_the_busiest_pools_stay(clock: Any) -> None:
     few, many = (samples(list(FleetQuantiles(Pools(pools), clock).collect())) for pools in (1, 500))  # type: ignore[arg-type]
     for name, count in many.items():

@@ -95,6 +95,7 @@ def one_by_one(point: ExponentialHistogramDataPoint) -> AxisPoint | str:
         return refused.message
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(points(), min_size=1, max_size=8))
 def test_together_as_one_by_one(make_report: Any, given_points: list[ExponentialHistogramDataPoint]) -> None:

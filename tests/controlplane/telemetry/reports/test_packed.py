@@ -124,6 +124,7 @@ REPORT = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(REPORT, max_size=4))
 def test_reads_what_the_contract_reads(reports: list[PackedReport]) -> None:
@@ -135,6 +136,7 @@ def test_reads_what_the_contract_reads(reports: list[PackedReport]) -> None:
     assert rows_of(batch) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_broken_body_is_a_bad_request_or_refused_row_by_row(data: st.DataObject) -> None:

@@ -35,6 +35,7 @@ def in_a_random_box(found: Traffic, rng: np.random.Generator) -> Mask:
     return inside
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_over_homogeneous_traffic_a_box_names_nothing_but_for_alpha() -> None:
     named = 0

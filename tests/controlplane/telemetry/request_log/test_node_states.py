@@ -108,6 +108,7 @@ def test_a_planted_cause_of_the_nodes_comes_first(seed: int) -> None:
     assert "waited while the host of their node was busy" in answer.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("metric", ["ttft", "e2e"])
 def test_over_states_that_come_and_go_by_chance_a_box_names_nothing_but_for_alpha(metric: str) -> None:

@@ -68,6 +68,7 @@ def labels_of(one: RequestRecord) -> dict[str, str]:
     return {**told, "prompt_bucket": bucket, "cache_class": str(held)}
 
 
+@pytest.mark.slow
 def test_each_label_lets_in_what_has_it(logged: Callable[..., list[RequestRecord]]) -> None:
     every = logged(RequestFilter())
     assert len(every) > SPANS // 2

@@ -109,6 +109,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return drawn
 
 
+@pytest.mark.slow
 def test_fifty_viewers_cost_the_drawings_and_the_questions_of_one(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:

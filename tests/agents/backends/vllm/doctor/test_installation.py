@@ -21,6 +21,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_environment(tmp_path_factory.mktemp("vllm") / "env")
 
 
+@pytest.mark.slow
 def test_a_whole_environment(whole: Path) -> None:
     found = examine(whole)
     assert found.vllm == "0.32.0+cpu" and found.plugin == plugin_version()
@@ -44,6 +45,7 @@ def test_another_state_of_the_plugin_shows(whole: Path, tmp_path: Path) -> None:
         source.write_text(before)
 
 
+@pytest.mark.slow
 def test_nothing_installed_is_no_error(tmp_path: Path) -> None:
     found = examine(make_environment(tmp_path / "env", vllm=None, plugin=None, toy=False))
     assert found.vllm is None and found.plugin is None and found.entry_point is None and not found.plugin_is_this_source

@@ -64,6 +64,7 @@ def test_a_proxy_that_was_started_anew_counts_from_nothing(door: Any) -> None:
     assert asyncio.run(door.lost()) == {"refused": 2}
 
 
+@pytest.mark.slow
 def test_a_proxy_in_clear_gives_way_to_one_with_a_certificate(tmp_path: Path) -> None:
     authority, now = Authority(tmp_path / "tls"), datetime.now(UTC)
     authority.init(now)

@@ -122,6 +122,7 @@ def test_what_is_not_counted_is_taken_and_passed_over() -> None:
     served(work)
 
 
+@pytest.mark.slow
 def test_too_many_that_wait_push_out_the_oldest_and_are_counted() -> None:
     async def work(receiver: TraceReceiver, http: httpx.AsyncClient) -> None:
         one = span(id="old")

@@ -53,6 +53,7 @@ def test_it_starts_one_then_adopts_it_as_it_is(folder: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_several_at_once_get_the_same_one(folder: Path) -> None:
     async def run() -> None:
         found = await asyncio.gather(*(ensure(folder) for _ in range(4)))
@@ -62,6 +63,7 @@ def test_several_at_once_get_the_same_one(folder: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_after_a_kill_a_new_one_is_started_on_the_same_port(folder: Path) -> None:
     async def run() -> None:
         first = await (await ensure(folder)).state()
@@ -78,6 +80,7 @@ def test_after_a_kill_a_new_one_is_started_on_the_same_port(folder: Path) -> Non
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_named(folder: Path) -> None:
     async def run() -> None:
         with socket.socket() as taken:

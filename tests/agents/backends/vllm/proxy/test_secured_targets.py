@@ -43,6 +43,7 @@ async def request_unread(connection: Any) -> None:
     assert readable
 
 
+@pytest.mark.slow
 def test_300_requests_by_tls_through_a_server_that_drops_idle_connections_at_random(
     tmp_path: Path, authority: Authority
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_target_of_another_ca_gets_no_request_and_is_not_stormed(
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_file_without_an_authority_ends_the_start_by_its_name(tmp_path: Path) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("")

@@ -15,6 +15,7 @@ async def hello(exchange: Exchange) -> None:
     await exchange.answer(b"hello " + exchange.body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["end", "reset", "late"])
 def test_1000_requests_through_a_server_that_closes_idle_connections_at_random(tmp_path: Path, kind: str) -> None:
     """It closes after an answer: at once, or in the very moment in which the next request is written ("late")."""
@@ -123,6 +124,7 @@ def test_a_read_request_on_a_used_connection_is_not_sent_again(tmp_path: Path) -
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_after_the_head_of_an_answer_nothing_is_sent_again(tmp_path: Path) -> None:
     async def half(exchange: Exchange) -> None:
         await exchange.begin()

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.agents.backends.vllm.proxy.proxy_process import ProxyProcess, running_proxy
 from tests.agents.backends.vllm.proxy.scripted_server import Exchange, Script, ScriptedServer
@@ -43,6 +44,7 @@ def no_limit() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=200))
 
 
+@pytest.mark.slow
 def test_switching_under_200_streams_loses_nothing(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, proxy: ProxyProcess, number: int) -> list[str]:
         return [await ask(session, proxy, f"{number}/{turn}") for turn in range(EACH)]
@@ -74,6 +76,7 @@ def test_switching_under_200_streams_loses_nothing(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_held_requests_reach_nobody_until_the_switch(tmp_path: Path) -> None:
     async def run() -> None:
         gate = asyncio.Event()
@@ -112,6 +115,7 @@ def test_requests_wait_for_the_first_target(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_hold_that_lasts_too_long_ends_in_a_503_that_says_when_to_retry(tmp_path: Path) -> None:
     async def run() -> None:
         async with ScriptedServer(streaming("a")) as a, no_limit() as session:
@@ -130,6 +134,7 @@ def test_a_hold_that_lasts_too_long_ends_in_a_503_that_says_when_to_retry(tmp_pa
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_beyond_the_room_to_wait_requests_are_refused_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with ScriptedServer(streaming("a")) as a, no_limit() as session:
@@ -168,6 +173,7 @@ def test_a_client_that_goes_away_while_it_waits_makes_room(tmp_path: Path) -> No
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_requests_survive_a_restart_of_the_server_on_its_port(tmp_path: Path) -> None:
     """Requests that come while it is away wait; nobody tells the proxy anything."""
 
