@@ -34,9 +34,11 @@ def main() -> int:
     if given.requests:
         sizes = (given.model, given.requests, given.rate, given.seed, given.rounds, given.kv_bytes)
         found = []
-        for number, one in enumerate(compare(*sizes, device=given.device, dtype=given.dtype), start=1):
+        for number, (one, together) in enumerate(compare(*sizes, device=given.device, dtype=given.dtype), start=1):
             found.append(one)
             print(f"After {number} of {given.rounds} rounds:\n\n{report(found)}\n", flush=True)
+            if number > 1:
+                print(f"Of these together:\n\n{report([together])}\n", flush=True)
     if given.mooncake is not None:
         print(f"\n{speed(given.mooncake, given.trace_requests)}")
     return 0

@@ -4,7 +4,8 @@ It is fitted to the steps of one trace under one configuration (the calibration)
 every configuration. Pace and intervals are as the product makes them: one factor so that the median time per output
 token of the calibration is as measured; the spread of resampled fits and of the pace from stretch to stretch, widened
 by the error on what was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the
-configurations.
+configurations. A round tells of the twin and of how far the machine's pace went meanwhile; all rounds together, fitted
+to all calibrations and held against the middle of what was measured, tell of the twin.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,10 @@ from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.metrics import TPOT, TTFT
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.forecast_interval import interval, of_metric
-from tuner.twin.nonnegative_fit import fit
+from tuner.twin.nonnegative_fit import Row, fit
 from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Pool, run_pool
-from tuner.twin.simulated_engine import Arrival
+from tuner.twin.simulated_engine import Arrival, EngineShape
 from tuner.workload.generate import SHAPES, fitted, generate
 from tuner.workload.trace import hash_id
 
@@ -49,28 +51,53 @@ class Compared:
     forecast: dict[str, tuple[float, float, float]]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What the engine did: the steps of the calibration and its figures, and those of each configuration."""
+
+    steps: Sequence[Row]
+    calibration: dict[str, float]
+    unseen: Sequence[dict[str, float]]
+
+
 def compare(
     model: Path, requests: int, rate: float, seed: int, rounds: int, kv_bytes: int = 64 * 2**20, **options: Any
-) -> Iterator[list[Compared]]:
-    """Each round calibrates anew and then serves every configuration: a machine's pace wanders meanwhile. options:
-    those of the engine besides."""
+) -> Iterator[tuple[list[Compared], ...]]:
+    """Of each round, and of all rounds so far together. Each calibrates anew and then serves every configuration: a
+    machine's pace wanders meanwhile. options: those of the engine besides."""
     engine = RecordedEngine(model, kv_bytes, **options)
+    known, trace = _trace(seed, requests, rate), _trace(seed + 1, requests, rate)
+    seen: list[Measured] = []
     for _ in range(rounds):
-        yield _round(engine, _trace(seed, requests, rate), _trace(seed + 1, requests, rate), seed)
+        served = engine.serve(_arrivals(known), CALIBRATION)
+        unseen = [engine.serve(_arrivals(trace), config).figures() for config in UNSEEN]
+        seen.append(Measured(served.steps, served.figures(), unseen))
+        yield tuple(_forecast(engine.shape, known, trace, seed, one) for one in (seen[-1], _all(seen)))
 
 
-def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) -> list[Compared]:
-    served = engine.serve(_arrivals(known), CALIBRATION)
-    calibrated, real = fit(served.steps, _DRAWS, seed), served.figures()
-    pool = Pool(engine.shape, CALIBRATION, calibrated.cost)
+def _all(rounds: Sequence[Measured]) -> Measured:
+    """The steps of all, in their order in time, and the middle of each figure."""
+    return Measured(
+        [row for one in rounds for row in one.steps],
+        _middle([one.calibration for one in rounds]),
+        [_middle(several) for several in zip(*(one.unseen for one in rounds), strict=True)],
+    )
+
+
+def _middle(several: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: median(one[name] for one in several) for name, *_ in WANTED}
+
+
+def _forecast(shape: EngineShape, known: Workload, trace: Workload, seed: int, seen: Measured) -> list[Compared]:
+    calibrated, real = fit(seen.steps, _DRAWS, seed), seen.calibration
+    pool = Pool(shape, CALIBRATION, calibrated.cost)
     pace = real["tpot:0.5"] / (run_pool(pool, known, Scale()).quantile(TPOT.short, 0.5) or real["tpot:0.5"])
     again = run_pool(replace(pool, cost=calibrated.cost.scaled(pace)), known, Scale())
     off = {name: (again.quantile(metric, q) or 0.0) / real[name] - 1 for name, metric, q in WANTED}
-    costs = costs_around(calibrated, wander(served.steps, calibrated.cost))
+    costs = costs_around(calibrated, wander(seen.steps, calibrated.cost))
     found = []
-    for config in UNSEEN:
-        measured = engine.serve(_arrivals(trace), config).figures()
-        runs = [run_pool(Pool(engine.shape, config, cost.scaled(pace)), trace, Scale()) for cost in costs]
+    for config, measured in zip(UNSEEN, seen.unseen, strict=True):
+        runs = [run_pool(Pool(shape, config, cost.scaled(pace)), trace, Scale()) for cost in costs]
         forecast = {}
         for name, metric, q in WANTED:
             low, middle, high = interval([run.quantile(metric, q) or 0.0 for run in runs], of_metric(off, metric))
@@ -83,7 +110,7 @@ def report(rounds: Sequence[Sequence[Compared]]) -> str:
     """Errors of each forecast, whether its interval covers and how wide that is, beside how far the engine is from
     itself, from round to round."""
     first = rounds[0]
-    lines = ["| first round | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
+    lines = ["| the first | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
     lines += ["|---|" + "---|" * len(WANTED)]
     for one in first:
         cells = []
