@@ -1,8 +1,9 @@
 """The twin's forecasts beside the real engine: configurations and a trace that it was not fitted to.
 
 It is fitted to the steps of one trace under one configuration (the calibration), and then forecasts another trace under
-every configuration. Pace and intervals are as the product makes them: one factor so that the median time per output
-token of the calibration is as measured; the spread of resampled fits and of the pace from stretch to stretch, widened
+every configuration. It is calibrated three times a round, between the others: the machine's pace wanders meanwhile.
+Pauses and intervals are as the product makes them: what passes between steps so that the median time per output token
+of the calibration is as measured; the spread of resampled fits and of the pace from stretch to stretch, widened
 by the error on what was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the
 configurations. A round tells of the twin and of how far the machine's pace went meanwhile; all rounds together, fitted
 to all calibrations and held against the middle of what was measured, tell of the twin.
@@ -26,8 +27,9 @@ from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.nonnegative_fit import Row, fit
 from tuner.twin.pace_wander import costs_around, wander
-from tuner.twin.pool_run import Pool, run_pool
+from tuner.twin.pool_run import Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import Arrival, EngineShape
+from tuner.twin.step_pause import pause
 from tuner.workload.generate import SHAPES, fitted, generate
 from tuner.workload.trace import hash_id
 
@@ -63,15 +65,19 @@ class Measured:
 def compare(
     model: Path, requests: int, rate: float, seed: int, rounds: int, kv_bytes: int = 64 * 2**20, **options: Any
 ) -> Iterator[tuple[list[Compared], ...]]:
-    """Of each round, and of all rounds so far together. Each calibrates anew and then serves every configuration: a
-    machine's pace wanders meanwhile. options: those of the engine besides."""
+    """Of each round, and of all rounds so far together. Each calibrates anew, and before every second configuration.
+    options: those of the engine besides."""
     engine = RecordedEngine(model, kv_bytes, **options)
     known, trace = _trace(seed, requests, rate), _trace(seed + 1, requests, rate)
     seen: list[Measured] = []
     for _ in range(rounds):
-        served = engine.serve(_arrivals(known), CALIBRATION)
-        unseen = [engine.serve(_arrivals(trace), config).figures() for config in UNSEEN]
-        seen.append(Measured(served.steps, served.figures(), unseen))
+        calibrations, unseen = [], []
+        for place, config in enumerate(UNSEEN):
+            if place % 2 == 0:
+                calibrations.append(engine.serve(_arrivals(known), CALIBRATION))
+            unseen.append(engine.serve(_arrivals(trace), config).figures())
+        steps = [row for served in calibrations for row in served.steps]
+        seen.append(Measured(steps, _middle([served.figures() for served in calibrations]), unseen))
         yield tuple(_forecast(engine.shape, known, trace, seed, one) for one in (seen[-1], _all(seen)))
 
 
@@ -91,13 +97,17 @@ def _middle(several: Sequence[dict[str, float]]) -> dict[str, float]:
 def _forecast(shape: EngineShape, known: Workload, trace: Workload, seed: int, seen: Measured) -> list[Compared]:
     calibrated, real = fit(seen.steps, _DRAWS, seed), seen.calibration
     pool = Pool(shape, CALIBRATION, calibrated.cost)
-    pace = real["tpot:0.5"] / (run_pool(pool, known, Scale()).quantile(TPOT.short, 0.5) or real["tpot:0.5"])
-    again = run_pool(replace(pool, cost=calibrated.cost.scaled(pace)), known, Scale())
-    off = {name: (again.quantile(metric, q) or 0.0) / real[name] - 1 for name, metric, q in WANTED}
+
+    def again(between_s: float) -> PoolRun:
+        return run_pool(replace(pool, cost=calibrated.cost.after(between_s)), known, Scale())
+
+    between_s = pause(lambda one_s: again(one_s).quantile(TPOT.short, 0.5), real["tpot:0.5"])
+    calibration = again(between_s)
+    off = {name: (calibration.quantile(metric, q) or 0.0) / real[name] - 1 for name, metric, q in WANTED}
     costs = costs_around(calibrated, wander(seen.steps, calibrated.cost))
     found = []
     for config, measured in zip(UNSEEN, seen.unseen, strict=True):
-        runs = [run_pool(Pool(shape, config, cost.scaled(pace)), trace, Scale()) for cost in costs]
+        runs = [run_pool(Pool(shape, config, cost.after(between_s)), trace, Scale()) for cost in costs]
         forecast = {}
         for name, metric, q in WANTED:
             low, middle, high = interval([run.quantile(metric, q) or 0.0 for run in runs], of_metric(off, metric))

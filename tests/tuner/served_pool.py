@@ -19,7 +19,7 @@ from tuner.twin.forecast import WANTED
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine, Story
 from tuner.twin.step_terms import StepCost, terms_of
 
-TRUTH = StepCost((0.006, 6e-5, 2e-4, 0.0, 1.5e-6, 4e-8))
+TRUTH = StepCost((0.006, 6e-5, 2e-4, 2e-4, 1.5e-6, 4e-8))
 START = datetime(2026, 11, 24, tzinfo=UTC)
 SHAPE = EngineShape(1200)
 WIDTH_S, RECEIVE_S, SEND_S = 5.0, 0.002, 0.001
@@ -58,7 +58,8 @@ def wandering(seed: int, sd: float, tau_s: float, until_s: float) -> Callable[[f
 
 
 class Served:
-    """What came of it. pace: how many times as long a step takes that follows one which ended then."""
+    """What came of it. pace: how many times as long a step takes that follows one which ended then; between_s: what
+    passes after each step, in no step's seconds."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Served:
         config: EngineConfig,
         seed: int = 1,
         pace: Callable[[float], float] = lambda _: 1.0,
+        between_s: float = 0.0,
     ) -> None:
         random = np.random.default_rng(seed)
         ended_s = 0.0
@@ -74,17 +76,19 @@ class Served:
         self.steps: list[tuple[float, float, float, int]] = []
 
         def seconds_of(plan: StepPlan) -> float:
-            return pace(ended_s) * TRUTH.seconds(terms_of(plan)) * float(random.lognormal(0.0, JITTER))
+            took = pace(ended_s) * TRUTH.seconds(terms_of(plan)) * float(random.lognormal(0.0, JITTER))
+            return took + between_s
 
         def watch(plan: StepPlan, now: float, seconds: float) -> None:
             nonlocal ended_s
             ended_s = now + seconds
+            seconds -= between_s
             window = self.windows[int(now // WIDTH_S)]
             window[0] += 1
             window[1] += seconds
             usage = engine.scheduler.cache.stats().usage
             self.usage[int(now // WIDTH_S)] = usage
-            self.steps.append((now + seconds, seconds, usage, len(engine.scheduler.running)))
+            self.steps.append((ended_s, seconds, usage, len(engine.scheduler.running)))
 
         engine = SimulatedEngine(SHAPE, config, TRUTH, seconds_of=seconds_of, watcher=watch)
         ((_, arrivals),) = dealt(workload, 1, Scale(), seed)

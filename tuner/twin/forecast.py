@@ -24,6 +24,7 @@ from tuner.twin.nonnegative_fit import Row, fit
 from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import EngineShape
+from tuner.twin.step_pause import pause
 from tuner.twin.step_terms import NAMES, StepCost
 from tuner.twin.telemetry_fit import kv_tokens, rows
 from tuner.workload.rescale import cut
@@ -36,7 +37,6 @@ FEWEST_REQUESTS, FEWEST_WINDOWS = 30, 8
 WARM_UP = 0.2
 """Share of the span that fills queues and caches and is not scored: every replica starts empty."""
 _DRAWS = 5
-_PACE_ROUNDS, _PACE_LEAST, _PACE_MOST = 2, 0.5, 2.0
 _AMPLE_BLOCKS = 4
 
 
@@ -87,9 +87,9 @@ def forecast(task: TwinTask) -> WhatIf:
     error, measured = _error(known, pool)
     windows = known.rows(known.until_s)
     last = fit(windows, _DRAWS, asked.seed)
-    pace = _pace(known, replace(pool, cost=last.cost), known.until_s)
+    between_s = _pause(known, replace(pool, cost=last.cost), known.until_s)
     far = wander(windows, last.cost)
-    costs = [cost.scaled(pace) for cost in costs_around(last, far)]
+    costs = [cost.after(between_s) for cost in costs_around(last, far)]
     scale = Scale(asked.load, asked.prompts, asked.outputs)
     replicas = asked.replicas or pool.replicas
     changed_pool = replace(pool, config=config, replicas=replicas)
@@ -111,6 +111,7 @@ def forecast(task: TwinTask) -> WhatIf:
         error=error,
         fit={
             **dict(zip(NAMES, costs[0].seconds_each, strict=True)),
+            "pause": between_s,
             "median_error": last.median_error,
             "wander": far - 1.0,
         },
@@ -168,7 +169,7 @@ def _pool(known: Known) -> Pool:
         drafts=Drafts.even(drafted, accepted),
         around=_around(known.records),
     )
-    return replace(pool, cost=pool.cost.scaled(_pace(known, pool, half_s)))
+    return replace(pool, cost=pool.cost.after(_pause(known, pool, half_s)))
 
 
 def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:
@@ -192,25 +193,23 @@ def _around(records: Sequence[RequestRecord]) -> Around:
     return Around(first, whole)
 
 
-def _pace(known: Known, pool: Pool, until_s: float) -> float:
-    """The one factor on all terms by which the median time an output token takes is as measured: what passes between
-    two steps is in no step's parts. until_s: of requests that came before."""
+def _pause(known: Known, pool: Pool, until_s: float) -> float:
+    """What passes between two steps, by the median time per output token. until_s: of requests that came before."""
     seen = [
         one.parts[TPOT.short]
         for one in known.records
         if TPOT.short in one.parts and one.output_tokens > 1 and known.at_s(one) < until_s
     ]
     if not seen:
-        return 1.0
-    factor = 1.0
-    for _ in range(_PACE_ROUNDS):
-        run = run_pool(replace(pool, cost=pool.cost.scaled(factor)), known.workload, Scale())
+        return 0.0
+
+    def told_s(between_s: float) -> float | None:
+        run = run_pool(replace(pool, cost=pool.cost.after(between_s)), known.workload, Scale())
         values = run.values[TPOT.short][run.at_s < until_s]
         values = values[~np.isnan(values)]
-        if not values.size:
-            return 1.0
-        factor = min(_PACE_MOST, max(_PACE_LEAST, factor * median(seen) / float(np.median(values))))
-    return factor
+        return float(np.median(values)) if values.size else None
+
+    return pause(told_s, median(seen))
 
 
 def _error(known: Known, pool: Pool) -> tuple[dict[str, float], dict[str, float]]:

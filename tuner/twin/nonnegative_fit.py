@@ -57,5 +57,5 @@ def _solved(terms: Floats, seconds: Floats) -> StepCost:
         each = solution / scale
         predicted = terms @ each
         expected = np.where(predicted > 0.0, predicted, seconds)
-    steps, tokens, rows, sampled, context, attended = (float(value) for value in each)
-    return StepCost((steps, tokens, rows, sampled, context, attended))
+    steps, tokens, prompts, sampled, context, attended = (float(value) for value in each)
+    return StepCost((steps, tokens, prompts, sampled, context, attended))

@@ -261,7 +261,7 @@ class SimulatedEngine:
     def _seconds(self, count: int, rows: int, context: int) -> float:
         """Of so many steps of `rows` decodes with `context` tokens at first: each adds a token to every row."""
         contexts = count * context + rows * count * (count - 1) / 2
-        terms: Terms = (count, rows * count, rows * count, rows * count, contexts, 0.0)
+        terms: Terms = (count, rows * count, 0.0, rows * count, contexts, 0.0)
         return self._cost.seconds(terms)
 
     def _config_beside(self, rows: int) -> EngineConfig:

@@ -47,12 +47,10 @@ def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget
         if window.steps < _FEWEST_STEPS or window.seconds <= 0.0:
             continue
         terms = by_node[window.node].get(round(window.start_s / width_s), [0.0] * 6)
-        _, tokens, rows_, sampled, context, attended = terms
-        if window.drafted:
-            # A delivery of several tokens is one row; what was drafted is computed and sampled, kept or not.
-            rows_ = max(rows_ - window.accepted, 0.0)
+        _, tokens, prompts, sampled, context, attended = terms
+        if window.drafted:  # What was drafted is computed and sampled, kept or not.
             tokens, sampled = tokens + window.drafted - window.accepted, sampled + window.drafted - window.accepted
-        found.append(Row((window.steps, tokens, rows_, sampled, context, attended), window.seconds))
+        found.append(Row((window.steps, tokens, prompts, sampled, context, attended), window.seconds))
     return found
 
 
@@ -62,13 +60,13 @@ def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float,
     computed, outputs = max(1, prompt - cached), max(0, record.output_tokens - 1)
     chunks = math.ceil(computed / max(1, budget))
     attended = computed * (cached + computed / 2) if computed > 1 else 0.0
-    prefill = (computed, chunks, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended)
+    prefill = (computed, chunks if computed > 1 else 0, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended)
     for number, share in _shares(span.scheduled_s, span.first_token_s, width_s):
         for place, amount in enumerate(prefill, 1):
             windows[number][place] += share * amount
     for number, share in _shares(span.first_token_s, span.last_token_s, width_s):
         given = share * outputs
-        for place in (1, 2, 3):
+        for place in (1, 3):
             windows[number][place] += given
         windows[number][4] += given * (prompt + outputs / 2)
 

@@ -31,6 +31,16 @@ def test_the_pool_as_it_is_is_told_right_on_what_it_was_not_fitted_to(served: Se
 
 
 @pytest.mark.slow
+def test_what_passes_between_steps_makes_no_prompt_dearer() -> None:
+    """A quarter of the time is in no step's seconds; a factor on all costs would tell long prompts a quarter late."""
+    slow = Served(traffic(seed=4, requests=330, per_s=3.0), CONFIG, between_s=0.002)
+    answer = forecast(slow.task(WhatIfCreate(pool="chat")))
+    assert answer.fit["pause"] == pytest.approx(0.002, rel=0.25)
+    assert abs(answer.error["tpot:0.5"]) < 0.05
+    assert abs(answer.error["ttft:0.95"]) < 0.1
+
+
+@pytest.mark.slow
 def test_more_load_is_forecast_within_its_interval_of_what_it_then_is(served: Served) -> None:
     answer = forecast(served.task(WhatIfCreate(pool="chat", load=1.6)))
     truth = Served(scale_rate(served.workload, 1.6), CONFIG, seed=2)
