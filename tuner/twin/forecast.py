@@ -22,7 +22,7 @@ from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.forecast_text import summary_of
 from tuner.twin.nonnegative_fit import Row, fit
 from tuner.twin.pace_wander import costs_around, wander
-from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
+from tuner.twin.pool_run import Around, Pool, PoolRun, Serve, embedded, run_pool
 from tuner.twin.simulated_engine import EngineShape
 from tuner.twin.step_pause import pause
 from tuner.twin.step_terms import NAMES, StepCost
@@ -36,8 +36,17 @@ WANTED: Sequence[tuple[str, float]] = [
 FEWEST_REQUESTS, FEWEST_WINDOWS = 30, 8
 WARM_UP = 0.2
 """Share of the span that fills queues and caches and is not scored: every replica starts empty."""
-_DRAWS = 5
 _AMPLE_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Whose scheduler plans. draws: resampled fits for the interval, each a run more. pauses: whether what passes
+    between two steps is in no step's seconds."""
+
+    serve: Serve = embedded
+    draws: int = 5
+    pauses: bool = True
 
 
 def key(metric: str, q: float) -> str:
@@ -79,15 +88,15 @@ class Known:
         return found
 
 
-def forecast(task: TwinTask) -> WhatIf:
+def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     """Raises `NotFound` where there is too little to fit to, `BadRequest` for what the twin knows nothing of."""
     asked, config = task.asked, _changed_config(task)
     known = _known(task)
-    pool = _pool(known)
+    pool = _pool(known, planner)
     error, measured = _error(known, pool)
     windows = known.rows(known.until_s)
-    last = fit(windows, _DRAWS, asked.seed)
-    between_s = _pause(known, replace(pool, cost=last.cost), known.until_s)
+    last = fit(windows, planner.draws, asked.seed)
+    between_s = _pause(known, replace(pool, cost=last.cost), known.until_s) if planner.pauses else 0.0
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
     scale = Scale(asked.load, asked.prompts, asked.outputs)
@@ -156,7 +165,7 @@ def _known(task: TwinTask) -> Known:
     return Known(task, workload, begin, records, longest_s, half_s, max(half_s, whole_s - longest_s), blocks)
 
 
-def _pool(known: Known) -> Pool:
+def _pool(known: Known, planner: Planner) -> Pool:
     """The pool as it is, fitted to the first half."""
     task, half_s = known.task, known.half_s
     drafted = sum(window.drafted for window in task.windows)
@@ -168,8 +177,9 @@ def _pool(known: Known) -> Pool:
         replicas=max(1, task.workload.nodes),
         drafts=Drafts.even(drafted, accepted),
         around=_around(known.records),
+        serve=planner.serve,
     )
-    return replace(pool, cost=pool.cost.after(_pause(known, pool, half_s)))
+    return replace(pool, cost=pool.cost.after(_pause(known, pool, half_s))) if planner.pauses else pool
 
 
 def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:

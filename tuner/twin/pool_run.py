@@ -1,6 +1,6 @@
 """A pool in the twin: its replicas, each an engine of its own, and what its requests would see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import E2E, TPOT, TTFT
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.dealt_traffic import Scale, dealt
-from tuner.twin.simulated_engine import EngineShape, SimulatedEngine
+from tuner.twin.simulated_engine import Arrival, EngineShape, SimulatedEngine, Story
 from tuner.twin.step_terms import StepCost
 from tuner.workload.trace import hash_id
 
@@ -28,8 +28,32 @@ class Around:
 
 
 @dataclass(frozen=True)
+class Replica:
+    """What became of its arrivals, in their order. queried, hits: tokens of prompts that the prefix cache was asked for
+    and had."""
+
+    stories: Sequence[Story]
+    busy_s: float
+    steps: int
+    most_running: int
+    queried: int
+    hits: int
+
+
+def embedded(pool: "Pool", arrivals: Sequence[Arrival]) -> Replica:
+    """By the embedded engine's own scheduler."""
+    engine = SimulatedEngine(pool.shape, pool.config, pool.cost, drafts=pool.drafts)
+    stories, scheduler = engine.run(arrivals), engine.scheduler
+    counts = (engine.steps, engine.most_running, scheduler.prefix_queries, scheduler.prefix_hits)
+    return Replica(stories, engine.busy_s, *counts)
+
+
+Serve = Callable[["Pool", Sequence[Arrival]], Replica]
+
+
+@dataclass(frozen=True)
 class Pool:
-    """As it would run."""
+    """As it would run. serve: by whose scheduler each replica does."""
 
     shape: EngineShape
     config: EngineConfig
@@ -37,6 +61,7 @@ class Pool:
     replicas: int = 1
     drafts: Drafts = field(default_factory=Drafts)
     around: Around = field(default_factory=Around)
+    serve: Serve = embedded
 
 
 @dataclass(frozen=True)
@@ -67,8 +92,8 @@ def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> Poo
     refused = steps = most = 0
     busy = queried = hits = 0.0
     for places, arrivals in dealt(workload, pool.replicas, scale, seed):
-        engine = SimulatedEngine(pool.shape, pool.config, pool.cost, drafts=pool.drafts)
-        for number, story in zip(places, engine.run(arrivals), strict=True):
+        replica = pool.serve(pool, arrivals)
+        for number, story in zip(places, replica.stories, strict=True):
             if story.refused or story.first_token_s is None or story.ended_s is None:
                 refused += 1
                 continue
@@ -78,8 +103,8 @@ def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> Poo
             values[TTFT.short][number], values[E2E.short][number] = ttft, e2e
             if story.outputs > 1:
                 values[TPOT.short][number] = max(0.0, e2e - ttft) / (story.outputs - 1)
-        busy, steps, most = busy + engine.busy_s, steps + engine.steps, max(most, engine.most_running)
-        queried, hits = queried + engine.scheduler.prefix_queries, hits + engine.scheduler.prefix_hits
+        busy, steps, most = busy + replica.busy_s, steps + replica.steps, max(most, replica.most_running)
+        queried, hits = queried + replica.queried, hits + replica.hits
     span_s = max(float(at_s[-1]) if count else 0.0, 1e-9)
     return PoolRun(
         at_s,

@@ -79,6 +79,12 @@ class TokenRuns(Sequence[int]):
             start, place = stop, place + 1
         return tuple(found)
 
+    def runs(self) -> list[tuple[int, int]]:
+        """Each run's token and length."""
+        return [
+            (token, end - start) for token, start, end in zip(self._values, [0, *self._ends], self._ends, strict=False)
+        ]
+
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
