@@ -23,6 +23,7 @@ from tuner.twin.forecast_text import summary_of
 from tuner.twin.nonnegative_fit import Row, fit
 from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, Serve, embedded, run_pool
+from tuner.twin.seen_hits import with_seen_hits
 from tuner.twin.simulated_engine import EngineShape
 from tuner.twin.step_pause import pause
 from tuner.twin.step_terms import NAMES, StepCost
@@ -155,7 +156,7 @@ def _known(task: TwinTask) -> Known:
             f"wants {FEWEST_REQUESTS} or more: ask for a longer window_s, or wait for traffic",
             field="window_s",
         )
-    workload = cut(task.workload, 0, len(task.workload.requests))
+    workload = cut(with_seen_hits(task.workload, records), 0, len(task.workload.requests))
     begin = task.workload.start + timedelta(milliseconds=task.workload.requests[0].timestamp)
     whole_s = (task.workload.end - begin).total_seconds()
     longest_s = float(np.quantile([one.parts[E2E.short] for one in records], 0.99))
