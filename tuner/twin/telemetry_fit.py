@@ -8,31 +8,12 @@ first token, outputs evenly from there to the last one. Only windows that every 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from controlplane.contract.bodies.workload import RequestRecord
-from controlplane.contract.metrics import DECODE, PREFILL, QUEUE, RECEIVE, TOKENIZE
-from controlplane.contract.planning.whatif import StepWindow
+from controlplane.contract.planning.whatif import StepWindow, span_of
 from tuner.twin.nonnegative_fit import Row
 
 _FEWEST_STEPS = 3
-
-
-@dataclass(frozen=True)
-class Span:
-    """When a request was computed, seconds since the epoch."""
-
-    scheduled_s: float
-    first_token_s: float
-    last_token_s: float
-
-
-def span_of(record: RequestRecord) -> Span:
-    parts = record.parts
-    before = sum(parts.get(metric.short, 0.0) for metric in (RECEIVE, TOKENIZE, QUEUE))
-    scheduled = record.arrival.timestamp() + before
-    first = scheduled + parts.get(PREFILL.short, 0.0)
-    return Span(scheduled, first, first + parts.get(DECODE.short, 0.0))
 
 
 def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget: int) -> list[Row]:

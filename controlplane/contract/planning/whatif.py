@@ -1,14 +1,16 @@
 """What a change would do to a pool: asked, and forecast by the twin. A forecast is never proof."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import VALUES
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.metrics import DECODE, PREFILL, QUEUE, RECEIVE, TOKENIZE
 
 MOST_REQUESTS = 5000
 """Of a span: a longer one would keep who asks waiting."""
@@ -81,6 +83,28 @@ class WhatIf(BaseModel):
     summary: str = Field(description="the forecast in words")
 
 
+@dataclass(frozen=True)
+class ComputedSpan:
+    """When a request was computed, seconds since the epoch."""
+
+    scheduled_s: float
+    first_token_s: float
+    last_token_s: float
+
+
+def span_of(record: RequestRecord) -> ComputedSpan:
+    """By its waterfall; a part that nobody told counts as none."""
+    parts = record.parts
+    before = sum(parts.get(metric.short, 0.0) for metric in (RECEIVE, TOKENIZE, QUEUE))
+    scheduled = record.arrival.timestamp() + before
+    first = scheduled + parts.get(PREFILL.short, 0.0)
+    return ComputedSpan(scheduled, first, first + parts.get(DECODE.short, 0.0))
+
+
+TwinEngine = Literal["embedded", "vllm"]
+"""By a node's backend."""
+
+
 class StepWindow(BaseModel):
     """All steps of one node in one window of telemetry."""
 
@@ -88,7 +112,7 @@ class StepWindow(BaseModel):
     start_s: float = Field(description="seconds since the epoch")
     width_s: float
     steps: int
-    seconds: float = Field(description="of all their parts")
+    seconds: float = Field(description="of all their parts; vLLM: how long a request was being computed")
     drafted: int = 0
     accepted: int = 0
     kv_usage: float | None = Field(default=None, description="share of KV blocks held at the window's end, 0 to 1")
@@ -98,6 +122,7 @@ class TwinTask(BaseModel):
     """What the service hands to the twin's process. Times of records, windows and workload are on one clock."""
 
     asked: WhatIfCreate
+    engine: TwinEngine = Field(default="embedded", description="whose scheduler its nodes run")
     config: EngineConfig
     revision: int | None = None
     workload: Workload
