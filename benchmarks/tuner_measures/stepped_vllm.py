@@ -7,7 +7,7 @@ read back. Its HTTP server and tokenizing are left out.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.attribution_measures.vllm_nodes import check_limits, stepped_worker
 from benchmarks.twin_measures.recorded_engine import Served
@@ -52,7 +52,19 @@ class SteppedVllm:
         self._worker.close()
 
     def serve(self, arrivals: Sequence[Arrival], config: EngineConfig) -> Served:
-        """Raises AssertionError where vLLM runs other limits, or did not answer all. `steps` is not told."""
+        """As `events`, by request in order of arrival. `steps` is not told."""
+        ended = sorted(
+            (one for one in self.events(arrivals, config) if one["kind"] == "finished"), key=lambda one: one["arrival"]
+        )
+        return Served(
+            ttft_s=[one["ttft"] for one in ended],
+            tpot_s=[one["tpot"] for one in ended if one["tpot"] is not None],
+            e2e_s=[one["e2e"] for one in ended],
+        )
+
+    def events(self, arrivals: Sequence[Arrival], config: EngineConfig) -> list[dict[str, Any]]:
+        """What the plugin told, times in seconds since the first could arrive. Raises AssertionError where vLLM runs
+        other limits, or did not answer all."""
         self._revision += 1
         knobs = {name: value for name, value in config.knobs().items() if name in LIVE}
         began_s = float(self._worker.ask("drop", revision=self._revision, knobs=knobs)["now_s"])
@@ -62,10 +74,10 @@ class SteppedVllm:
         ]
         answer = self._worker.ask("window", until_s=END_S, asked=asked, pace=1.0, revision=self._revision, knobs=knobs)
         check_limits(self._worker, self._revision, knobs)
-        ended = sorted((one for one in answer["events"] if one["kind"] == "finished"), key=lambda one: one["arrival"])
-        assert len(ended) == len(arrivals), f"{len(ended)} of {len(arrivals)} were answered"
-        return Served(
-            ttft_s=[one["ttft"] for one in ended],
-            tpot_s=[one["tpot"] for one in ended if one["tpot"] is not None],
-            e2e_s=[one["e2e"] for one in ended],
-        )
+        events = [
+            {**one, **{name: one[name] - began_s for name in ("time", "arrival") if name in one}}
+            for one in answer["events"]
+        ]
+        ended = sum(one["kind"] == "finished" for one in events)
+        assert ended == len(arrivals), f"{ended} of {len(arrivals)} were answered"
+        return events

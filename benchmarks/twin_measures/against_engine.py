@@ -68,14 +68,14 @@ def compare(
     """Of each round, and of all rounds so far together. Each calibrates anew, and before every second configuration.
     options: those of the engine besides."""
     engine = RecordedEngine(model, kv_bytes, **options)
-    known, trace = _trace(seed, requests, rate), _trace(seed + 1, requests, rate)
+    known, trace = trace_of(seed, requests, rate), trace_of(seed + 1, requests, rate)
     seen: list[Measured] = []
     for _ in range(rounds):
         calibrations, unseen = [], []
         for place, config in enumerate(UNSEEN):
             if place % 2 == 0:
-                calibrations.append(engine.serve(_arrivals(known), CALIBRATION))
-            unseen.append(engine.serve(_arrivals(trace), config).figures())
+                calibrations.append(engine.serve(arrivals_of(known), CALIBRATION))
+            unseen.append(engine.serve(arrivals_of(trace), config).figures())
         steps = [row for served in calibrations for row in served.steps]
         seen.append(Measured(steps, _middle([served.figures() for served in calibrations]), unseen))
         yield tuple(_forecast(engine.shape, known, trace, seed, one) for one in (seen[-1], _all(seen)))
@@ -157,11 +157,11 @@ def kendall(one: Sequence[float], other: Sequence[float]) -> float:
     return float(sum(signs) / len(pairs))
 
 
-def _trace(seed: int, requests: int, rate: float) -> Workload:
+def trace_of(seed: int, requests: int, rate: float) -> Workload:
     return generate(fitted(SHAPES["chat"], max_input=900, max_output=64), seed=seed, rate_per_s=rate, requests=requests)
 
 
-def _arrivals(trace: Workload) -> list[Arrival]:
+def arrivals_of(trace: Workload) -> list[Arrival]:
     """As the twin's, with tokens that the model has; equal where those are equal."""
     ((_, arrivals),) = dealt(trace, 1, Scale(), 0)
     return [replace(one, prompt=partial(_known_tokens, one.prompt)) for one in arrivals]

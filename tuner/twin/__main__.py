@@ -11,11 +11,8 @@ from pathlib import Path
 
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.planning.whatif import TwinTask, WhatIf
-from tuner.twin.forecast import Planner, forecast
-from tuner.twin.vllm_twin import vllm_replicas
-
-VLLM_DRAWS = 2
-"""vLLM's scheduler plans each step by itself: a run takes ten times as long."""
+from tuner.twin.forecast import forecast
+from tuner.twin.vllm_twin import vllm_planner
 
 
 def main() -> int:
@@ -38,8 +35,8 @@ def _answer(task: TwinTask, vllm_python: Path | None) -> WhatIf:
         return forecast(task)
     if vllm_python is None:
         raise BadRequest("pool: it runs vLLM, and no Python with vLLM was named (--vllm-python)", field="pool")
-    with vllm_replicas(vllm_python) as serve:
-        return forecast(task, Planner(serve, VLLM_DRAWS, pauses=False))
+    with vllm_planner(vllm_python) as planner:
+        return forecast(task, planner)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,6 @@ def _length(arrival: dict[str, Any]) -> int:
 
 def _scheduler(knobs: dict[str, Any], num_blocks: int, block_size: int, longest: int, drafts: int) -> Any:
     """As vLLM's engine makes it, for a model of one layer whose cache has so many blocks."""
-    import torch
     from vllm.config import (
         CacheConfig,
         DeviceConfig,
@@ -216,7 +215,7 @@ def _scheduler(knobs: dict[str, Any], num_blocks: int, block_size: int, longest:
         speculative_config=speculative,
         device_config=DeviceConfig("cpu"),
     )
-    spec = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32)
+    spec = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=model.dtype)
     kv_cache = KVCacheConfig(
         num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
     )

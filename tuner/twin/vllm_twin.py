@@ -1,6 +1,7 @@
 """vLLM's own scheduler as a replica's: a process in vLLM's environment (vllm_scheduler.py), asked once for each run."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,18 +10,27 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.twin.pool_run import Pool, Replica, Serve
+from tuner.twin.forecast import Planner
+from tuner.twin.pool_run import Pool, Replica
 from tuner.twin.simulated_engine import Arrival, Story
 from tuner.twin.token_runs import TokenRuns
 
 SCRIPT = Path(__file__).with_name("vllm_scheduler.py")
+DRAWS = 2
+"""vLLM's scheduler plans each step by itself: a run takes ten times as long."""
 
 
 @contextmanager
-def vllm_replicas(python: Path) -> Iterator[Serve]:
-    """python: of an environment with vLLM. Raises OSError where it cannot be started; `serve` raises RuntimeError where
-    it ends: what it wrote to standard error says why."""
-    process = subprocess.Popen([python, SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def vllm_planner(python: Path) -> Iterator[Planner]:
+    """python: of an environment with vLLM. A window's seconds are those in which requests were computed, so that they
+    hold what passes between steps. Raises OSError where it cannot be started, RuntimeError where it ends: what it wrote
+    to standard error says why."""
+    process = subprocess.Popen(
+        [python, SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "VLLM_LOGGING_LEVEL": "ERROR"},
+    )
     assert process.stdin is not None and process.stdout is not None
     to, answers = process.stdin, process.stdout
     try:
@@ -32,7 +42,7 @@ def vllm_replicas(python: Path) -> Iterator[Serve]:
             told = _answer(answers, process)
             return Replica(**{**told, "stories": [Story(**one) for one in told["stories"]]})
 
-        yield serve
+        yield Planner(serve, DRAWS, pauses=False)
     finally:
         to.close()
         process.kill()

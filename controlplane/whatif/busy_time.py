@@ -1,0 +1,31 @@
+"""How long a node computed, by its requests: the union of their spans, cut at the windows of telemetry. Pure.
+
+While a request is between its first schedule and its last token the engine steps without a pause, so that this is what
+the steps took of an engine that tells no step's duration.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+from controlplane.contract.planning.whatif import ComputedSpan
+
+
+def busy_s(spans: Iterable[ComputedSpan], width_s: float) -> dict[int, float]:
+    """Seconds of each window in which one request or more was computed, by the window's number since the epoch; those
+    without any are left out."""
+    found: dict[int, float] = defaultdict(float)
+    until_s = -math.inf
+    for span in sorted(spans, key=lambda one: one.scheduled_s):
+        start_s = max(span.scheduled_s, until_s)
+        if start_s < span.last_token_s:
+            _add(found, start_s, span.last_token_s, width_s)
+            until_s = span.last_token_s
+    return dict(found)
+
+
+def _add(found: dict[int, float], start_s: float, end_s: float, width_s: float) -> None:
+    for number in range(math.floor(start_s / width_s), math.floor(end_s / width_s) + 1):
+        overlap_s = min(end_s, (number + 1) * width_s) - max(start_s, number * width_s)
+        if overlap_s > 0.0:
+            found[number] += overlap_s
