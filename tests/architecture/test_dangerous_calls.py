@@ -15,8 +15,9 @@ CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "hashlib.md5", "has
 CALLS |= {"ssl._create_unverified_context", "jinja2.Template", "markupsafe.Markup", "Markup"}
 BY_CHANCE = {"agents/host/backoff.py", "controlplane/alerts/notify/delivery.py", "tuner/search/search.py"}
 BY_CHANCE |= {"tuner/search/space.py", "tuner/search/quality_gate.py", "tuner/workload/rescale.py"}
+BY_CHANCE |= {"tuner/twin/vllm_scheduler.py"}
 """Who imports `random`: waits, also those told to others, what part of a space is searched, which held-out text comes
-first, and traffic rearranged."""
+first, traffic rearranged, and which drafts a forecast keeps."""
 MAILER = ("controlplane/outgoing/guarded_mail.py", "smtplib")
 """The one place that speaks to mail servers: guarded, with a deadline, never in clear with a login."""
 CLIENTS = {"httpx.Client", "httpx.AsyncClient", "httpx.get", "httpx.post", "httpx.request", "httpx.stream"}

@@ -78,7 +78,8 @@ class WhatIf(BaseModel):
     error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
     fit: dict[str, float] = Field(
         description="seconds for one of each term of a step, `pause` between two steps (in `steps` already), "
-        "`median_error` of windows, and `wander`: how much slower or faster the nodes may be from one stretch of time to another (0.1: 10 %)"
+        "`median_error` of windows, and `wander`: how much slower or faster the nodes may be from one stretch of time "
+        "to another (0.1: 10 %)"
     )
     summary: str = Field(description="the forecast in words")
 
