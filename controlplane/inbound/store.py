@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.contract.channels.inbound import EventCreate, InboundAlert, PostedEvent
+from controlplane.contract.channels.inbound import EVENT_POSTED, EventCreate, InboundAlert, PostedEvent
 from controlplane.db.rows import newest
 from controlplane.inbound.tables import EventRow, InboundAlertRow
 
@@ -27,7 +27,7 @@ def post_event(session: Session, wanted: EventCreate, *, actor: str, now: dateti
     session.flush()
     message = f"{wanted.kind}: {wanted.subject}"
     said = {"event_kind": wanted.kind, "time": row.time.isoformat(), "labels": wanted.labels, "link": wanted.link}
-    ledger.append(session, now, actor, "event.posted", f"event/{row.id}", message, **said)
+    ledger.append(session, now, actor, EVENT_POSTED, f"event/{row.id}", message, **said)
     return PostedEvent.model_validate(row.model_dump())
 
 

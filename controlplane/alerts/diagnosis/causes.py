@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
 from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
-from controlplane.alerts.diagnosis.place_causes import place_causes, tenant_mix
+from controlplane.alerts.diagnosis.place_causes import place_causes, tenant_mix, unknown
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.ranking import MORE_WORK, MOST_OF_LOAD, Meanwhile, ranked
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
@@ -100,8 +100,7 @@ def causes(
     meanwhile = Meanwhile(running_growth(context), answer_growth(context))
     told = [one for one in ranked(found, attribution, plausibility, meanwhile) if _explains(one)]
     if not told:
-        message = "nothing else that is measured changed with it"
-        return [{"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}]
+        return [unknown(attribution)]
     return told
 
 

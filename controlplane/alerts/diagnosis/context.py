@@ -17,6 +17,7 @@ from controlplane.alerts.diagnosis.host_cause import slowest
 from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.diagnosis.rollout_record import rollouts_of
 from controlplane.alerts.windows.history import Where
+from controlplane.contract.channels.inbound import EVENT_POSTED
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (
     ACCEPTED_TOKENS,
@@ -45,7 +46,7 @@ from controlplane.telemetry import Question, Span, TelemetryReader, ValueSeries
 T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
-LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
+LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config", "event")
 LEAST_TOKENS, LEAST_ANSWERS = 100, 10
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
@@ -133,11 +134,22 @@ def with_records(session: Session, context: Context, onset: datetime, until: dat
         .limit(200)
     )
     records = [
-        {"time": row.time.isoformat(), "kind": row.kind, "subject": row.subject, "message": row.message}
+        {"time": _happened(row).isoformat(), "kind": row.kind, "subject": row.subject, "message": row.message}
         for row in session.exec(query)
-        if row.kind.split(".")[0] in LEDGER_KINDS
+        if row.kind.split(".")[0] in LEDGER_KINDS and _may_concern(row, context.pool)
     ]
     return replace(context, rollouts=rollouts, knobs=knobs, ledger=records[:10])
+
+
+def _happened(row: LedgerRow) -> datetime:
+    """When it was, by those who posted it; of what was done here, when it was written down."""
+    return datetime.fromisoformat(row.evidence["time"]) if row.kind == EVENT_POSTED else row.time
+
+
+def _may_concern(row: LedgerRow, pool: str) -> bool:
+    """Whether it was done to this pool, or its entry does not say to which."""
+    said = row.evidence.get("labels", {}) if row.kind == EVENT_POSTED else row.evidence
+    return said.get(POOL.label, pool) == pool
 
 
 def _knobs(session: Session, number: int) -> Mapping[str, Any]:

@@ -4,6 +4,8 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.channels.inbound import EVENT_POSTED
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import CACHE_CLASS, NODE, PROMPT_BUCKET, TENANT, CacheClass
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 from controlplane.contract.share_text import share_text
@@ -25,6 +27,15 @@ def tenant_mix(tenant: str, before: float, during: float) -> dict[str, Any]:
     """before, during: its share of the requests."""
     told = {"label": TENANT.label, "value": tenant, "before_share": before, "during_share": during}
     return _of(CauseKind.TENANT_MIX, f"tenant {tenant} sent more: it was {_went(before, during)}", told)
+
+
+def unknown(attribution: Attribution | None) -> dict[str, Any]:
+    """Where nothing explains it: what others say they did shortly before is told, as no more than that."""
+    message, after = "nothing else that is measured changed with it", None if attribution is None else attribution.after
+    if after is not None and after.kind == EVENT_POSTED:
+        when = f"{duration_text(after.lag_s)} before it began" if after.lag_s >= 1.0 else "as it began"
+        message += f"; {after.message} came {when}"
+    return {"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}
 
 
 def _cause(place: PlaceOfShift) -> dict[str, Any] | None:

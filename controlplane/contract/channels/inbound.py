@@ -5,6 +5,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+EVENT_POSTED = "event.posted"
+"""The ledger's kind of an entry that tells of a mark; its evidence has the mark's `time` and `labels`."""
+
 LabelName = Annotated[str, Field(min_length=1, max_length=256)]
 LabelValue = Annotated[str, Field(max_length=256)]
 

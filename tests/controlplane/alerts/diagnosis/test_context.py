@@ -4,8 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.alerts.diagnosis.context import surroundings
+from controlplane import ledger
+from controlplane.alerts.diagnosis.causes import Context
+from controlplane.alerts.diagnosis.context import surroundings, with_records
+from controlplane.contract.channels.inbound import EventCreate
 from controlplane.contract.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, OUTPUT_TOKENS
+from controlplane.db import Database
+from controlplane.inbound.store import post_event
 from controlplane.telemetry import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
@@ -45,3 +50,23 @@ def test_who_sends_is_counted_by_first_tokens_where_they_are_told() -> None:
     )
     assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.5)
     assert [seen.number for seen in found.revisions] == [1] and found.rate.during == 9 / 5
+
+
+def test_what_others_did_is_told_at_its_time_to_the_pools_that_it_is_about(database: Database) -> None:
+    until = START + timedelta(seconds=60)
+    posted = (("gateway 4.2.1", {"pool": "main"}), ("models", {"pool": "other"}), ("network", {}))
+    with database.session() as session:
+        for place, (subject, labels) in enumerate(posted):
+            wanted = EventCreate(
+                kind="deploy", subject=subject, labels=labels, time=START - timedelta(seconds=60 + place)
+            )
+            post_event(session, wanted, actor="ci", now=START)
+        for pool in ("main", "other"):
+            ledger.append(session, START, "agent a", "node.enrolled", f"node/{pool}", "enrolled", pool=pool)
+    with database.read_session() as session:
+        found = with_records(session, Context(pool="main"), START, until).ledger
+    assert [(one["message"], one["time"]) for one in found] == [
+        ("enrolled", START.isoformat()),
+        ("deploy: network", (START - timedelta(seconds=62)).isoformat()),
+        ("deploy: gateway 4.2.1", (START - timedelta(seconds=60)).isoformat()),
+    ]
