@@ -569,7 +569,7 @@ class ResourceCalls(Connection):
     # Incidents: the alerts of one cause, and who looks after what.
 
     def incidents(self, **params: Any) -> list[Incident]:
-        """Newest first; params: state, pool, open."""
+        """Newest first; params: state, pool, open, alert_id."""
         return list(self.every(Incident, "/api/v1/incidents", **params))
 
     def latest_incidents(self, limit: int, **params: Any) -> list[Incident]:

@@ -23,7 +23,7 @@ from controlplane.contract.on_call.incidents import (
     RouteCreate,
 )
 from controlplane.db import SessionDep
-from controlplane.db.ids import PathId
+from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.incidents import store
 from controlplane.incidents.acknowledging import acknowledge
@@ -67,10 +67,19 @@ def list_incidents(
     state: Annotated[IncidentState | None, Query(description="only incidents in this state")] = None,
     pool: PoolFilter = None,
     open: Annotated[bool, Query(description="only those that are open or acknowledged")] = False,
+    alert_id: QueryId = None,
 ) -> Page[Incident]:
-    """Incidents, newest first."""
-    now = service.clock()
-    found = store.incidents(session, before_id=cursor, limit=limit + 1, now=now, state=state, pool=pool, is_open=open)
+    """Incidents, newest first; with `alert_id` the one that the alert is of."""
+    found = store.incidents(
+        session,
+        before_id=cursor,
+        limit=limit + 1,
+        now=service.clock(),
+        state=state,
+        pool=pool,
+        is_open=open,
+        alert_id=alert_id,
+    )
     return page_of(found, limit)
 
 

@@ -14,7 +14,7 @@ def moved_quantile(moved: Attribution | None) -> Iterator[str]:
     """Nothing where it is not known."""
     if moved is None:
         return
-    yield from ("", f"### What moved {moved.metric.upper()} p{100 * moved.q:g}", "")
+    yield from ("", f"### What moved {moved.metric.upper()} p{100 * moved.q:.4g}", "")
     yield from _since(moved)
     if moved.stages:
         yield from ("", f"Of the requests at and above p{100 * (moved.tail_q or moved.q):.3g}:", "")

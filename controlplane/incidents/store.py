@@ -61,9 +61,12 @@ def incidents(
     state: IncidentState | None = None,
     pool: str | None = None,
     is_open: bool = False,
+    alert_id: int | None = None,
 ) -> list[Incident]:
     """Newest first."""
     query = newest(IncidentRow, before_id, limit)
+    if alert_id is not None:
+        query = query.where(IncidentRow.id == incident_of(session, alert_id))
     if state is not None:
         query = query.where(IncidentRow.state == state.value)
     if is_open:

@@ -13,6 +13,8 @@ from web.frame.format import percent, seconds
 
 SAME = 0.05
 """Less than this share of a difference is none."""
+ROUNDING_S = 1e-9
+"""Means of what was always the same differ by how their sums were rounded, and no clock tells less."""
 LABEL_SHARE = 0.1
 """Of the width: a part that is narrower has no room for its name below it."""
 
@@ -77,7 +79,9 @@ def _sum(request: Request) -> float:
 def _differences(first: Request, other: Request) -> list[Difference]:
     pairs = [(part, first.parts.get(part, 0.0), other.parts.get(part, 0.0)) for part in PARTS]
     found = [
-        Difference(part, other.name, before_s, after_s) for part, before_s, after_s in pairs if before_s != after_s
+        Difference(part, other.name, before_s, after_s)
+        for part, before_s, after_s in pairs
+        if abs(after_s - before_s) > ROUNDING_S
     ]
     return sorted(found, key=lambda one: -abs(one.after_s - one.before_s))
 
@@ -88,7 +92,7 @@ def _sentence(first: Request, other: Request, differences: Sequence[Difference])
     if other is first:
         return f"{first.name}: {seconds(before_s)}."
     more_s = after_s - before_s
-    if abs(more_s) <= SAME * before_s:
+    if abs(more_s) <= SAME * before_s or not differences:
         return f"{other.name}: {seconds(after_s)}, about as {first.name}."
     share = f" ({percent(abs(more_s) / before_s)})" if before_s else ""
     most = max(differences, key=lambda one: (one.after_s - one.before_s) * (1 if more_s > 0 else -1))

@@ -9,7 +9,7 @@ from controlplane.contract.bodies.alerts import OURS, Alert
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
-from controlplane.contract.metrics import E2E
+from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE
 from controlplane.contract.on_call.incidents import Incident, IncidentDetail, IncidentState
 from web.access.viewer import may_operate
 from web.drawing.line_chart import Line, Mark, drawn
@@ -25,6 +25,8 @@ from web.pages.requests_page import address_of
 
 SHOWN = (0.95, 0.99)
 SLOWEST = 8
+PARTS = (QUEUE.short, PREFILL.short, DECODE.short)
+"""What is told of each of them beside the metric that they are slow by."""
 EARLY = timedelta(minutes=1)
 """The requests that an onset was seen by were complete before it."""
 LENGTHS = {"30m": "30 minutes", "2h": "2 hours", "8h": "8 hours", "1d": "a day", "7d": "a week"}
@@ -141,7 +143,8 @@ def slowest(client: Client, selection: Selection) -> Context:
         end=end,
     )
     rows = [(one, address_of(one, span.selection)) for one in found.items]
-    return {"rows": rows, "metric": metric, "all": span.selection.query(metric=metric, order="slowest")}
+    columns = list(dict.fromkeys((metric, *PARTS)))
+    return {"rows": rows, "columns": columns, "all": span.selection.query(metric=metric, order="slowest")}
 
 
 def take_backs(client: Client, incident: IncidentDetail) -> list[RemedyStep]:

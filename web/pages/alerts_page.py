@@ -33,7 +33,9 @@ def alert(client: Client, selection: Selection) -> Context:
     named = {step.rollout_id for step in found.remedies if step.rollout_id is not None}
     return {
         "alert": found,
+        "incident": next(iter(client.incidents(alert_id=found.id)), None),
         "deliveries": client.deliveries(found.id),
+        "names": {one.id: one.name for one in client.destinations()},
         "proposed": {made for made in named if client.rollout(made).phase is RolloutPhase.PROPOSED},
         "may_operate": may_operate(client),
         "behind": behind(found, selection),

@@ -72,6 +72,8 @@ def test_the_list_is_newest_first_and_filtered(http: TestClient) -> None:
     done(http.post(f"{BASE}/2/resolve", json={"reason": "a test"}))
     assert [one["id"] for one in done(http.get(BASE, params={"open": True}))["items"]] == [1]
     assert [one["id"] for one in done(http.get(BASE, params={"state": "resolved"}))["items"]] == [2]
+    for alert, incidents in ((2, [1]), (3, [2]), (9, [])):
+        assert [one["id"] for one in done(http.get(BASE, params={"alert_id": alert}))["items"]] == incidents
     refused(http.get(f"{BASE}/9"), 404, "incident_id")
 
 

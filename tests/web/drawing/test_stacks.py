@@ -36,6 +36,14 @@ def test_the_sentence_says_how_much_more_and_what_of_it() -> None:
     assert stacked_bars([]).sentence == "" and stacked_bars([]).stacks == []
 
 
+def test_what_differs_by_rounding_alone_is_told_as_the_same() -> None:
+    before, during = {"receive": 5e-4, "queue": 0.3}, {"receive": 5e-4 - 1e-19, "queue": 0.7}
+    chart = stacked_bars([Request("before", before), Request("during", during)])
+    assert [one.part for one in chart.stacks[1].differences] == ["queue"]
+    noise = stacked_bars([Request("a", {}), Request("b", {"receive": 1e-12})])
+    assert noise.sentence == "b: 1e-06 µs, about as a."
+
+
 def test_from_nothing_no_share_of_a_rise_is_told() -> None:
     chart = stacked_bars([Request("a", {}), Request("b", {"queue": 1.0})])
     assert chart.sentence == "b: 1.00 s, 1.00 s more than a, mostly queue: 0 µs to 1.00 s (+1.00 s)."

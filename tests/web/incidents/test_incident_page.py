@@ -1,9 +1,17 @@
 """What an incident's page says without a service."""
 
+import re
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.on_call.incidents import IncidentDetail
 from tests.web.incidents.test_incident_span import ONSET, alert_of, incident_of
-from web.incidents.incident_page import shared_labels
+from tests.web.part_html import part_html
+from web.incidents.incident_page import PAGE, shared_labels
 
 
 def test_a_silence_by_pattern_begins_with_what_all_that_fire_have_in_common() -> None:
@@ -14,3 +22,30 @@ def test_a_silence_by_pattern_begins_with_what_all_that_fire_have_in_common() ->
     over = other.model_copy(update={"resolved_at": ONSET + timedelta(minutes=1)})
     assert shared_labels(incident_of(tail, middle, over)) == "kind=absolute\nmetric=ttft\npool=chat"
     assert shared_labels(incident_of(over)) == ""
+
+
+class OneIncident:
+    """The calls that its requests make."""
+
+    def __init__(self, **labels: str) -> None:
+        self.labels = labels
+
+    def incident(self, number: int) -> IncidentDetail:
+        return incident_of(alert_of(1, **self.labels))
+
+    def requests(self, **_: Any) -> SimpleNamespace:
+        parts = {"e2e": 0.9, "ttft": 0.5, "queue": 0.1, "prefill": 0.3, "decode": 0.4}
+        told = {"node": "a", "pool": "chat", "model": "m", "revision": 1, "request_id": "r", "arrival": ONSET}
+        counted = {"prompt_tokens": 9, "cached_tokens": 0, "output_tokens": 5, "finish_reason": "stop"}
+        return SimpleNamespace(items=[RequestRecord(**told, **counted, parts=parts)])
+
+
+@pytest.mark.parametrize(
+    ("metric", "columns"),
+    [("ttft", ["TTFT", "queue", "prefill", "decode"]), ("prefill", ["prefill", "queue", "decode"])],
+)
+def test_what_they_are_slow_by_stands_first_and_once(metric: str, columns: list[str]) -> None:
+    shown = part_html(PAGE, "incident_requests", OneIncident(metric=metric), incident="3")
+    heads = re.findall(r'<th class="number">([^<]*)</th>', shown)
+    assert heads == ["Prompt", "Output", *columns]
+    assert re.findall(r'data-label="([^"]*)">', shown) == ["Node", "Prompt", "Output", *columns]

@@ -10,7 +10,7 @@ from controlplane.command.status import alert_text
 from controlplane.contract.bodies.alerts import Alert, AlertState, Diagnosis, Severity
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
-from controlplane.contract.channels.destinations import Delivery
+from controlplane.contract.channels.destinations import Delivery, Destination
 from controlplane.contract.on_call.attribution import (
     Attribution,
     ChangedAt,
@@ -19,6 +19,8 @@ from controlplane.contract.on_call.attribution import (
     PlaceOfShift,
     StageOfShift,
 )
+from controlplane.contract.on_call.incidents import Incident
+from tests.web.incidents.test_incident_span import incident_of
 from tests.web.part_html import part_html
 from web.pages.alerts_page import PAGE
 
@@ -87,7 +89,23 @@ class OneAlert:
         return ALERT
 
     def deliveries(self, number: int) -> list[Delivery]:
-        return []
+        return [
+            Delivery(id=one, alert_id=number, destination_id=one, state="delivered", status="firing", attempts=1)
+            for one in (1, 2)
+        ]
+
+    def destinations(self) -> list[Destination]:
+        """The second is no longer there."""
+        return [
+            Destination(
+                id=1, name="pager <1>", url="https://pager.example/***", signed=False, enabled=True, created_at=NOW
+            )
+        ]
+
+    def incidents(self, alert_id: int) -> list[Incident]:
+        assert alert_id == ALERT.id
+        more = {"state": "acknowledged", "acknowledged_by": "ada", "owner": "team-chat"}
+        return [incident_of(ALERT, **more)]
 
     def rollout(self, number: int) -> Rollout:
         spec = RolloutCreate(pool="p", revision=3, takes_back=4)
@@ -164,6 +182,23 @@ def test_remedies_are_shown_with_their_links() -> None:
 )
 def test_the_button_is_there_for_who_may_start_what_waits(scope: str, phase: RolloutPhase, there: bool) -> None:
     assert ('action="/rollouts/9/start"' in page(scope, phase)) is there
+
+
+def test_it_leads_to_its_incident_and_names_who_was_told() -> None:
+    shown = page()
+    assert '<a href="/incidents/3">Incident 3</a>' in shown
+    assert "acknowledged by ada · owner team-chat" in shown
+    assert '<td class="whole">pager &lt;1&gt;</td>' in shown and '<td class="whole">2</td>' in shown
+
+
+def test_what_an_alert_does_not_have_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Causes, the likeliest first" in page() and "Share of the increase" not in page()
+    monkeypatch.setattr(ALERT, "diagnosis", Diagnosis(stage=None, summary="set back", causes=[]))
+    shown = page()
+    assert "set back" in shown and "Causes, the likeliest first" not in shown
+    assert "Observed" not in shown and "Limit or baseline" not in shown
+    monkeypatch.setattr(ALERT, "value", 0.5)
+    assert "<dt>Observed</dt><dd>500 ms</dd>" in page()
 
 
 def test_the_command_line_tells_what_is_done() -> None:
