@@ -3,7 +3,6 @@
 Guarantee: a form without this session's token is a 403 and does nothing.
 """
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
@@ -20,19 +19,16 @@ from web.access.threads import on_own_threads
 from web.frame import row_number
 from web.frame.page_document import page_sent
 from web.frame.selection import selection_of
-from web.frame.time_range import duration
-from web.incidents.incident_page import LENGTHS, PAGE, is_silenceable
+from web.incidents.incident_page import PAGE, is_silenceable
 from web.incidents.incident_span import metric_of
-from web.settings.form_fields import Problem
+from web.settings.form_fields import problem_of, said_of
 from web.settings.routing_fields import lines_of, silenced_of
+from web.settings.wanted_silence import RENAMED, end_of, wanted_silence, why_of
 
 row_number.register()
 router = APIRouter(prefix="/incidents")
 
 Field = Annotated[str, Form()]
-FORM_FIELDS = {"matchers": "alerts_with", "patterns": "alerts_with", "ends_at": "lasts", "comment": "reason"}
-FORM_FIELDS |= {name: name for name in ("alerts_with", "lasts", "reason")}
-"""Where the form of a silence has what the API calls so."""
 OBJECTIVES = frozenset({"ttft", "tpot", "itl", "e2e"})
 
 
@@ -56,7 +52,7 @@ def acknowledge(request: Request, number: int, form: Field = "") -> Response:
 @on_own_threads
 def add_note(request: Request, number: int, text: Field = "", form: Field = "") -> Response:
     client = signed_client_of(request, form)
-    client.add_incident_note(number, _said(text, "text", "the note says nothing"))
+    client.add_incident_note(number, said_of(text, "text", "the note says nothing"))
     return _back(number)
 
 
@@ -64,7 +60,7 @@ def add_note(request: Request, number: int, text: Field = "", form: Field = "") 
 @on_own_threads
 def resolve(request: Request, number: int, reason: Field = "", form: Field = "") -> Response:
     client = signed_client_of(request, form)
-    client.resolve_incident(number, _said(reason, "reason", "say why it is closed"))
+    client.resolve_incident(number, said_of(reason, "reason", "say why it is closed"))
     return _back(number)
 
 
@@ -99,7 +95,7 @@ def merge(request: Request, number: int, other: Annotated[int, Form()], form: Fi
 def silence(request: Request, number: int, lasts: Field = "", reason: Field = "", form: Field = "") -> Response:
     """Hold back what its alerts that fire would tell."""
     client = signed_client_of(request, form)
-    ends_at, why = _ends_at(lasts), _said(reason, "reason", "say why it is silenced")
+    ends_at, why = end_of(lasts, utc_now()), why_of(reason)
     for labels in firing_labels(client.incident(number)):
         client.create_silence(SilenceCreate(matchers=labels, ends_at=ends_at, comment=why))
     client.add_incident_note(number, f"Silenced for {lasts}: {why}")
@@ -127,20 +123,19 @@ def silence_like(
     client = signed_client_of(request, form)
     said = {"alerts_with": alerts_with, "lasts": lasts, "reason": reason}
     try:
-        wanted = silenced_of(alerts_with, "alerts_with")
         if act == "preview":
-            return _page(request, client, number, said=said, held_back=client.silence_preview(wanted))
-        ends_at, why = _ends_at(lasts), _said(reason, "reason", "say why it is silenced")
-        client.create_silence(SilenceCreate(**wanted.model_dump(), ends_at=ends_at, comment=why))
+            held_back = client.silence_preview(silenced_of(alerts_with, "alerts_with"))
+            return _page(request, client, number, said=said, held_back=held_back)
+        wanted = wanted_silence(said, utc_now())
+        client.create_silence(wanted)
     except Unauthenticated:
         raise
     except TailwrightError as error:
-        field = str(error.detail.get("field", "")).partition(".")[0]
-        problem = Problem(error.message, FORM_FIELDS.get(field, ""))
-        response = _page(request, client, number, said=said, problem=problem)
+        response = _page(request, client, number, said=said, problem=problem_of(error, said, RENAMED))
         response.status_code = error.status if error.status < 500 else 502
         return response
-    client.add_incident_note(number, f"Silenced for {lasts}, {', '.join(lines_of(wanted).splitlines())}: {why}")
+    matched = ", ".join(lines_of(wanted).splitlines())
+    client.add_incident_note(number, f"Silenced for {lasts}, {matched}: {wanted.comment}")
     return _back(number)
 
 
@@ -170,18 +165,6 @@ def started_study(client: Client, incident: IncidentDetail, key: str | None = No
     if note not in (one.text for one in incident.notes):
         client.add_incident_note(incident.id, note)
     return made.id
-
-
-def _said(text: str, field: str, missing: str) -> str:
-    if not text.strip():
-        raise BadRequest(f"{field}: {missing}", field=field)
-    return text.strip()
-
-
-def _ends_at(lasts: str) -> datetime:
-    if lasts not in LENGTHS:
-        raise BadRequest(f"lasts: wants one of {', '.join(LENGTHS)}", field="lasts")
-    return utc_now() + duration(lasts, "lasts")
 
 
 def _page(request: Request, client: Client, number: int, **more: object) -> Response:

@@ -22,6 +22,7 @@ from web.incidents.incident_span import Span, span_of
 from web.incidents.usual_range import asked_span, told, usual_of, watched_q
 from web.pages.chart_parts import BEHIND, api_call, marks, quantile_lines, shown
 from web.pages.requests_page import address_of
+from web.settings.wanted_silence import LENGTHS, USUAL
 
 SHOWN = (0.95, 0.99)
 SLOWEST = 8
@@ -29,8 +30,6 @@ PARTS = (QUEUE.short, PREFILL.short, DECODE.short)
 """What is told of each of them beside the metric that they are slow by."""
 EARLY = timedelta(minutes=1)
 """The requests that an onset was seen by were complete before it."""
-LENGTHS = {"30m": "30 minutes", "2h": "2 hours", "8h": "8 hours", "1d": "a day", "7d": "a week"}
-"""How long a silence may be asked for."""
 OPEN = (IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
 
 
@@ -46,7 +45,7 @@ def whole(client: Client, selection: Selection) -> Context:
         "explore": span.selection.query(),
         "silenceable": [one.alert for one in found.members if is_silenceable(one.alert)],
         "others": others_open(client, found),
-        "said": {"alerts_with": shared_labels(found), "lasts": "2h", "reason": ""},
+        "said": {**USUAL, "alerts_with": shared_labels(found)},
         "lengths": LENGTHS,
         "chart": CHART,
         "study_key": secrets.token_urlsafe(16),

@@ -47,6 +47,13 @@ def problem_of(error: TailwrightError, fields: Mapping[str, str], renamed: Mappi
     return Problem(error.message, found)
 
 
+def said_of(text: str, field: str, missing: str) -> str:
+    """Without the spaces around it. Raises `BadRequest` where it says nothing."""
+    if not text.strip():
+        raise BadRequest(f"{field}: {missing}", field=field)
+    return text.strip()
+
+
 def made(model: type[Model], said: Mapping[str, Any]) -> Model:
     """Raises `BadRequest` that names the field."""
     try:

@@ -11,11 +11,16 @@ from web.access.viewer import may_operate
 from web.frame.page import Context
 from web.frame.selection import Selection, is_number
 from web.settings.routing_fields import inhibit_rule_said, is_written, lines_of, route_said
+from web.settings.wanted_silence import USUAL as SILENCE
 
 NEW = "new"
-FORMS = {"route": "/settings/routes", "inhibit-rule": "/settings/inhibit-rules"}
+FORMS = {"route": "/settings/routes", "inhibit-rule": "/settings/inhibit-rules", "silence": "/settings/silences"}
 """What a form makes or changes, and where it is sent."""
-USUAL = {"route": {"group_by": "pool", "position": "100"}, "inhibit-rule": {"equal": "pool"}}
+USUAL: Mapping[str, Mapping[str, str]] = {
+    "route": {"group_by": "pool", "position": "100"},
+    "inhibit-rule": {"equal": "pool"},
+    "silence": SILENCE,
+}
 """What a new one's form says."""
 
 

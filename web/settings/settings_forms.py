@@ -67,7 +67,7 @@ def create_token(
         created = holder_of(request, by.strip()).create_token(wanted)
     except TailwrightError as error:
         return refused(request, client, "tokens", error, {**fields, "by": ""}, {"Authorization": "by"})
-    return _tab(request, client, "tokens", created=created)
+    return tab_sent(request, client, "tokens", created=created)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _destination_saved(
     try:
         if fields.act == "preview":
             preview = client.preview_destination(preview_of(fields.shown))
-            return _tab(request, client, "destinations", said=fields.said, preview=preview, **more)
+            return tab_sent(request, client, "destinations", said=fields.said, preview=preview, **more)
         save()
     except Unauthenticated:
         raise
@@ -168,7 +168,7 @@ def _destination_saved(
 def replay_dead_letters(request: Request, number: int, form: Field = "") -> Response:
     """Send what was given up once more."""
     client = signed_client_of(request, form)
-    return _tab(request, client, "destinations", replayed=client.replay_dead_letters(number))
+    return tab_sent(request, client, "destinations", replayed=client.replay_dead_letters(number))
 
 
 @router.post("/destinations/{number:row}/test")
@@ -176,7 +176,7 @@ def replay_dead_letters(request: Request, number: int, form: Field = "") -> Resp
 def test_destination(request: Request, number: int, form: Field = "") -> Response:
     """Send a signed test alert, and say what came of it."""
     client = signed_client_of(request, form)
-    return _tab(request, client, "destinations", tested=(number, client.test_destination(number)))
+    return tab_sent(request, client, "destinations", tested=(number, client.test_destination(number)))
 
 
 @router.post("/{tab}/{number:row}/end")
@@ -198,7 +198,8 @@ def end(request: Request, tab: str, number: int, form: Field = "") -> Response:
     return RedirectResponse(f"/settings{query}", status_code=303)
 
 
-def _tab(request: Request, client: Client, tab: str, **more: object) -> Response:
+def tab_sent(request: Request, client: Client, tab: str, **more: object) -> Response:
+    """A tab of the page, with what its form is told."""
     response = page_sent(request, PAGE, client, selection_of({"tab": tab}, utc_now()), **more)
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -214,6 +215,6 @@ def refused(
     **more: object,
 ) -> Response:
     """The form again, as it was filled in, with what is wrong at its field."""
-    response = _tab(request, client, tab, problem=problem_of(error, fields, renamed), said=fields, **more)
+    response = tab_sent(request, client, tab, problem=problem_of(error, fields, renamed), said=fields, **more)
     response.status_code = error.status if error.status < 500 else 502
     return response

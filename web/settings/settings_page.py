@@ -22,6 +22,7 @@ from web.settings.changed_destination import changed_destination
 from web.settings.form_fields import LASTS
 from web.settings.routing_fields import lines_of
 from web.settings.routing_tab import editing_of, routing
+from web.settings.wanted_silence import LENGTHS
 
 SCOPES = {
     Scope.READ: "read: see everything",
@@ -201,6 +202,7 @@ def whole(client: Client, selection: Selection) -> Context:
         "making": token_making(client) if tab == "tokens" else None,
         "ending": ending_of(client, selection.own.get("end", "")),
         "lengths": LASTS,
+        "silence_lengths": LENGTHS,
         "kind_titles": {kind.value: wants.title for kind, wants in DESTINATION_KINDS.items()},
         "scopes": SCOPES,
     }

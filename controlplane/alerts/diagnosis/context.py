@@ -149,7 +149,7 @@ def _happened(row: LedgerRow) -> datetime:
 def _may_concern(row: LedgerRow, pool: str) -> bool:
     """Whether it was done to this pool, or its entry does not say to which."""
     said = row.evidence.get("labels", {}) if row.kind == EVENT_POSTED else row.evidence
-    return said.get(POOL.label, pool) == pool
+    return bool(said.get(POOL.label, pool) == pool)
 
 
 def _knobs(session: Session, number: int) -> Mapping[str, Any]:

@@ -187,7 +187,7 @@ def test_the_button_is_there_for_who_may_start_what_waits(scope: str, phase: Rol
 def test_it_leads_to_its_incident_and_names_who_was_told() -> None:
     shown = page()
     assert '<a href="/incidents/3">Incident 3</a>' in shown
-    assert "acknowledged by ada · owner team-chat" in shown
+    assert " by ada · owner team-chat" in shown
     assert '<td class="whole">pager &lt;1&gt;</td>' in shown and '<td class="whole">2</td>' in shown
 
 

@@ -79,6 +79,31 @@ def test_an_inhibit_rule_is_made_and_changed(operator: httpx.Client, bare: Any) 
     assert "kind=~symptom|drift" in part(operator, "routing")
 
 
+def test_a_silence_by_pattern_is_tried_and_made(operator: httpx.Client, bare: Any) -> None:
+    form = {"form": form_of(operator)}
+    said = {"alerts_with": "severity=ticket\npool=~night-.*", "lasts": "8h", "reason": "the batch <jobs>"}
+    assert 'href="/settings?tab=routing&amp;edit=silence%2Fnew"' in part(operator, "routing")
+    assert 'action="/settings/silences"' in page_of(operator, "silence/new").text
+    tried = operator.post("/settings/silences", data={**said, **form, "act": "preview"})
+    assert tried.status_code == 200 and "No alert that is open now." in tried.text
+    assert 'value="the batch &lt;jobs&gt;"' in tried.text and "pool=~night-.*</textarea>" in tried.text
+    for wrong, field in (
+        ({"reason": " "}, "reason"),
+        ({"lasts": "9y"}, "lasts"),
+        ({"alerts_with": "a=~(b"}, "alerts_with"),
+    ):
+        refused = operator.post("/settings/silences", data={**said, **form, **wrong})
+        assert refused.status_code == 400 and f'id="about-{field}"' in refused.text
+    with bare.client() as client:
+        assert client.silences() == []
+        assert operator.post("/settings/silences", data={**said, **form}).status_code == 303
+        (made,) = client.silences()
+        assert (made.matchers, made.patterns) == ({"severity": "ticket"}, {"pool": "night-.*"})
+        assert (made.comment, made.created_by) == ("the batch <jobs>", "on call")
+        assert timedelta(hours=7) < made.ends_at - utc_now() < timedelta(hours=9)
+        client.end_silence(made.id)
+
+
 def test_what_a_file_made_says_so(operator: httpx.Client, bare: Any) -> None:
     route = {"name": "filed", "owner": "ada", "origin": "alerting/chat.toml"}
     rule = {"name": "filed rule", "condition": {"kind": "drift"}, "origin": "alerting/chat.toml"}
