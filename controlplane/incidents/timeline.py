@@ -5,7 +5,7 @@ Guarantee: an entry is in it once, whether it stands in a row or in the ledger.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane.alerts.diagnosis.confirmed_causes import CAUSE_CONFIRMED
 from controlplane.contract.bodies.alerts import OURS, Alert
@@ -27,6 +27,8 @@ OF_LEDGER = {
     "study.finished": TimelineKind.CHANGE,
 }
 """Kinds of the ledger's entries, or what they begin with."""
+TOGETHER = timedelta(seconds=10)
+"""Who was told the same within it stands in one entry."""
 ORDER = {kind: place for place, kind in enumerate(TimelineKind)}
 
 
@@ -50,7 +52,7 @@ def timeline(
 ) -> list[TimelineEntry]:
     """The oldest first; what happened at one moment in the order of cause and effect."""
     found = [entry for alert in alerts for entry in _of_alert(alert)]
-    found += [_of_telling(telling) for telling in tellings]
+    found += [_of_tellings(together) for together in _told_together(tellings)]
     found += [
         TimelineEntry(time=note.time, kind=TimelineKind.NOTE, text=note.text, actor=note.author) for note in notes
     ]
@@ -76,12 +78,36 @@ def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
         yield TimelineEntry(time=alert.resolved_at, kind=TimelineKind.OVER, text=text, subject=subject)
 
 
-def _of_telling(telling: Telling) -> TimelineEntry:
-    text = f"{telling.receiver} was told that it is {telling.status}"
-    if telling.error is not None:
-        text = f"{telling.receiver} could not be told that it is {telling.status}: {telling.error}"
-    kind = TimelineKind.SENT if telling.error is None else TimelineKind.NOT_SENT
-    return TimelineEntry(time=telling.time, kind=kind, text=text, subject=f"alert/{telling.alert_id}")
+def _told_together(tellings: Iterable[Telling]) -> list[list[Telling]]:
+    """Who was told the same of one alert within `TOGETHER`, the first in front; failures stay by themselves."""
+    found: list[list[Telling]] = []
+    last: dict[tuple[int, str], list[Telling]] = {}
+    for one in sorted(tellings, key=lambda one: one.time):
+        of = (one.alert_id, one.status)
+        if one.error is None and _belongs(one, last.get(of)):
+            last[of].append(one)
+            continue
+        found.append([one])
+        if one.error is None:
+            last[of] = found[-1]
+    return found
+
+
+def _belongs(one: Telling, others: Sequence[Telling] | None) -> bool:
+    """Told once more it is another entry."""
+    if others is None or one.time - others[0].time > TOGETHER:
+        return False
+    return all(one.receiver != other.receiver for other in others)
+
+
+def _of_tellings(together: Sequence[Telling]) -> TimelineEntry:
+    first = together[0]
+    who = ", ".join(one.receiver for one in together)
+    text = f"{who} {'was' if len(together) == 1 else 'were'} told that it is {first.status}"
+    if first.error is not None:
+        text = f"{who} could not be told that it is {first.status}: {first.error}"
+    kind = TimelineKind.SENT if first.error is None else TimelineKind.NOT_SENT
+    return TimelineEntry(time=first.time, kind=kind, text=text, subject=f"alert/{first.alert_id}")
 
 
 def _of_ledger(entry: LedgerEntry) -> Iterator[TimelineEntry]:

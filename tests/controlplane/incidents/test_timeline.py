@@ -48,6 +48,27 @@ def test_everything_stands_in_it_in_order(alert: Callable[..., Alert]) -> None:
     assert told["note"] == "looking", "a note stands in its row; the ledger's word of it is left out"
 
 
+def test_who_was_told_the_same_at_once_stands_in_one_entry() -> None:
+    tellings = [
+        Telling(at(12), 1, "pager", "firing"),
+        Telling(at(14), 1, "mail", "firing"),
+        Telling(at(13), 1, "chat", "firing"),
+        Telling(at(13), 2, "chat", "firing"),
+        Telling(at(14), 1, "hook", "firing", "503"),
+        Telling(at(15), 1, "pager", "firing"),
+        Telling(at(26), 1, "hook", "firing"),
+        Telling(at(27), 1, "mail", "resolved"),
+    ]
+    assert [(each.time, each.subject, each.text) for each in timeline([], tellings, [], [])] == [
+        (at(12), "alert/1", "pager, chat, mail were told that it is firing"),
+        (at(13), "alert/2", "chat was told that it is firing"),
+        (at(14), "alert/1", "hook could not be told that it is firing: 503"),
+        (at(15), "alert/1", "pager was told that it is firing"),
+        (at(26), "alert/1", "hook was told that it is firing"),
+        (at(27), "alert/1", "mail was told that it is resolved"),
+    ]
+
+
 def test_a_step_in_production_that_the_incident_took_back_is_in_it() -> None:
     told = "study 7, step 2 in production (max_num_seqs from 4 to 8) is taken back: incident 1 of pool chat is open"
     (only,) = timeline([], [], [], [entry(5, "study.step_taken_back", told)])
