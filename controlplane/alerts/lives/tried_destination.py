@@ -1,6 +1,6 @@
 """A destination tried out: a made-up alert is sent to it now, once, signed like a real one."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane import ledger
 from controlplane.alerts.channels import payload
@@ -20,6 +20,9 @@ from controlplane.db.rows import existing
 from controlplane.keys import Keyring
 from controlplane.outgoing import AddressPolicy
 
+OVER_AFTER = timedelta(minutes=5)
+"""An Alertmanager closes a test by itself then: long enough to be sent on, and nobody has to close it."""
+
 
 def try_destination(
     database: Database,
@@ -33,11 +36,11 @@ def try_destination(
 ) -> Delivery:
     """What came of it. The answer's ids are 0: nothing is kept but a line in the ledger."""
     now = clock()
-    alert = _made_up(now)
     with database.read_session() as session:
         row = existing(session, DestinationRow, number, "destination", field="destination_id")
         name, url, secret, login = row.name, row.url, row.secret, row.login
         kind = DestinationKind(row.kind)
+        alert = _made_up(now, None if kind is not DestinationKind.ALERTMANAGER else now + OVER_AFTER)
         body = CHANNELS[kind].render(notification_of(News(alert, Status.FIRING, now, external_url), row))
     letter = Letter(0, kind, Status.FIRING, alert.fingerprint, body, payload.idempotency_key(alert, "test"))
     address = address_of(number, url, secret, login, keyring)
@@ -63,7 +66,7 @@ def try_destination(
     )
 
 
-def _made_up(now: datetime) -> Alert:
+def _made_up(now: datetime, ends_at: datetime | None) -> Alert:
     labels = {"kind": "test"}
     return Alert(
         id=0,
@@ -76,4 +79,5 @@ def _made_up(now: datetime) -> Alert:
         summary="This is a test of the destination; nothing is wrong.",
         started_at=now,
         fired_at=now,
+        resolved_at=ends_at,
     )

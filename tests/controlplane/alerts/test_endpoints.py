@@ -244,6 +244,15 @@ def test_a_destination_s_own_words_are_previewed_and_told(
     assert health["template_failures"] == 1
 
 
+def test_a_test_at_an_alertmanager_ends_by_itself(clients: dict[str, TestClient], receiver: Any) -> None:
+    wanted = {"name": "am", "kind": "alertmanager", "url": receiver.url}
+    made = clients["admin"].post("/api/v1/destinations", json=wanted).json()
+    assert clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()["state"] == "delivered"
+    (told,) = receiver.bodies()[0]
+    begins, ends = (datetime.fromisoformat(told[name]) for name in ("startsAt", "endsAt"))
+    assert ends - begins == timedelta(minutes=5)
+
+
 def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: Any) -> None:
     wanted = {"name": "pager", "url": receiver.url, "secret": "top-secret-1"}
     made = clients["admin"].post("/api/v1/destinations", json=wanted).json()
