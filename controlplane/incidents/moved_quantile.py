@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.share_text import share_text
 from controlplane.incidents.markdown import plain, table
 
@@ -14,7 +15,7 @@ def moved_quantile(moved: Attribution | None) -> Iterator[str]:
     """Nothing where it is not known."""
     if moved is None:
         return
-    yield from ("", f"### What moved {moved.metric.upper()} p{100 * moved.q:.4g}", "")
+    yield from ("", f"### What moved {metric_name(moved.metric)} p{100 * moved.q:.4g}", "")
     yield from _since(moved)
     if moved.stages:
         yield from ("", f"Of the requests at and above p{100 * (moved.tail_q or moved.q):.3g}:", "")

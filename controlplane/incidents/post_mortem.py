@@ -10,6 +10,7 @@ from controlplane.contract.bodies.alerts import OURS, Alert, StageShift
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import IncidentDetail
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.contract.share_text import share_text
 from controlplane.incidents.markdown import plain, table
 from controlplane.incidents.moved_quantile import moved_quantile
@@ -52,7 +53,7 @@ def _impact(incident: IncidentDetail) -> Iterator[str]:
     shifts = [alert for alert in _alerts_of(incident) if alert.evidence.get("before_s") and alert.value is not None]
     for alert in shifts:
         before, now = duration_text(alert.evidence["before_s"]), duration_text(alert.value or 0.0)
-        yield f"- {plain(alert.labels.get('metric', alert.rule)).upper()} went from {before} to {now}."
+        yield f"- {plain(metric_title(alert.labels.get('metric', alert.rule)))} went from {before} to {now}."
     if not shifts:
         yield TO_FILL_IN
     stages = next((alert.diagnosis.stages for alert in _alerts_of(incident) if alert.diagnosis), [])

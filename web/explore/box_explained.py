@@ -7,11 +7,12 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.explanation import ExplainAnswer, ExplainedFactor, ExplainedPart
 from controlplane.contract.metrics import E2E, TPOT, TTFT
+from controlplane.contract.on_call.metric_text import metric_name
 from web.drawing.share_bars import Pair, SharePair, share_pair
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import Box, Choices, choices_of
-from web.frame.format import clock, label_words, metric_name, seconds
+from web.frame.format import clock, label_words, seconds
 from web.frame.page import Context
 from web.frame.selection import FILTERS, Selection
 from web.pages.chart_parts import api_call

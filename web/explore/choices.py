@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from controlplane.contract.bodies.explanation import Against
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
-from web.frame.format import metric_name
+from controlplane.contract.on_call.metric_text import metric_name
 from web.frame.own_parameters import one_of
 from web.frame.selection import Selection
 

@@ -8,11 +8,12 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.explanation import Bounded, CompareAnswer, ComparedMetric, ComparedQuantile
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.on_call.metric_text import metric_name
 from web.drawing.line_chart import drawn
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import TAILS, choices_of
-from web.frame.format import metric_name, seconds
+from web.frame.format import seconds
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
 from web.frame.states import Kind

@@ -15,11 +15,12 @@ from controlplane.client import Client
 from controlplane.contract.bodies.telemetry import SharesAnswer
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.metrics import E2E, TTFT
+from controlplane.contract.on_call.metric_text import metric_name
 from web.drawing.line_chart import Line, stacked
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import TAILS, choices_of
-from web.frame.format import metric_name, seconds
+from web.frame.format import seconds
 from web.frame.page import Context
 from web.frame.selection import Selection
 from web.pages.chart_parts import api_call, marks, shown

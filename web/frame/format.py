@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
-from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.planning.carried_text import carried_text, limits_text
 from controlplane.contract.planning.cost_text import cost_text, saving_text
 from controlplane.contract.planning.draft_acceptance import acceptance_text
@@ -18,8 +18,6 @@ from controlplane.contract.planning.objective_text import also_text, called, res
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
-
-ACRONYMS = frozenset(metric.short for metric in (TTFT, ITL, TPOT, E2E))
 
 _ZONE: ContextVar[tzinfo] = ContextVar("the zone that times are written in", default=UTC)
 
@@ -42,11 +40,6 @@ def zone_shown() -> tzinfo:
 def seconds(value: float | None) -> str:
     """A duration with three significant digits and a fitting unit; an en dash for absent."""
     return "–" if value is None else duration_text(value)
-
-
-def metric_name(short: str) -> str:
-    """A metric as people write it: TTFT, ITL, TPOT and E2E in capitals, as messages have them; a part as it is."""
-    return short.upper() if short in ACRONYMS else short
 
 
 def label_words(name: str) -> str:

@@ -11,10 +11,11 @@ from controlplane.contract.bodies.alerts import AbsoluteCondition, Alert, AlertR
 from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.bodies.telemetry import QuantileSeries, RateSeries
 from controlplane.contract.metrics import FINISH_REASON
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.reports.finish_reasons import CLIENT, FAILED
 from web.drawing.curves import Points
 from web.drawing.sparkline import Baseline
-from web.frame.format import metric_name, percent, seconds
+from web.frame.format import percent, seconds
 from web.frame.states import Kind
 
 TAIL = "0.99"

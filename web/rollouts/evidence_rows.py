@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from controlplane.contract.on_call.metric_text import metric_name
 from web.drawing.counted_bars import Counted, CountedBars, counted_bars, shared_end
 from web.drawing.units import count_words, share_words
 from web.drawing.verdict_bar import Judged, VerdictBar, interval_words, shared_reach, verdict_bar
-from web.frame.format import metric_name, seconds
+from web.frame.format import seconds
 from web.frame.states import Kind
 
 Evidence = Mapping[str, Any]

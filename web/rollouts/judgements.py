@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.on_call.metric_text import metric_name
 from web.drawing.closing_band import ClosingBand, Known, closing_band
 from web.drawing.units import count_words
-from web.frame.format import metric_name, seconds
+from web.frame.format import seconds
 from web.frame.states import Kind, kind_of
 from web.rollouts.evidence_rows import FINDINGS, Evidence, Row, Rows, rows_of
 

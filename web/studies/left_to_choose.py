@@ -11,10 +11,10 @@ from typing import Any
 
 from controlplane.contract.bodies.studies import FrontMember, Objective, Study, Trial
 from controlplane.contract.knobs import canonical_json, difference
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.planning.objective_text import front_text, value_text
 from web.drawing.fronts.pareto_chart import ParetoChart, Placed, Side, pareto_chart
 from web.frame.format import knob as knob_words
-from web.frame.format import metric_name
 from web.rollouts.proposal_page import address_of
 
 

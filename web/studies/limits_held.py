@@ -15,8 +15,9 @@ from controlplane.contract.bodies.studies import (
     StudyResult,
     Trial,
 )
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.planning.quality_text import AGREEMENT, DROP, score_text
-from web.frame.format import metric_name, percent, seconds
+from web.frame.format import percent, seconds
 from web.frame.states import Kind
 
 LOST = "errors"

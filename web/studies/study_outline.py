@@ -8,12 +8,12 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.planning.objective_text import called
 from controlplane.contract.planning.online_mode import OnlineMode
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from controlplane.contract.planning.study_checks import fewest_requests, thin_limits
 from web.frame.format import knob as knob_words
-from web.frame.format import metric_name
 from web.frame.model_fields import Shape, length_words, written
 from web.rollouts.guard_fields import percent_words
 from web.studies.new_study_fields import WINNERS

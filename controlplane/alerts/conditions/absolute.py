@@ -21,6 +21,7 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span
@@ -80,6 +81,7 @@ class Absolute(Kind[AbsoluteCondition]):
                     f"and all independent, so many would come with a probability of at most {chance:.2g}"
                 ),
             }
+        name = f"{metric_title(limit.metric)} {percentile(limit.q)}"
         value = "too few requests" if value_s is None else duration_text(value_s)
         return Finding(
             labels,
@@ -91,7 +93,7 @@ class Absolute(Kind[AbsoluteCondition]):
             value=value_s,
             threshold=limit.limit_s,
             relative_error=error,
-            summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration_text(limit.limit_s)}",
+            summary=f"{name} is {value}, limit {duration_text(limit.limit_s)}",
             evidence=evidence,
         )
 

@@ -25,6 +25,7 @@ from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import axis_position
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.evidence.binomial import Z_99, wilson_upper
 from controlplane.evidence.sketch import Sketch
 
@@ -200,9 +201,9 @@ def _finding(
         patience,
         since=instant((end + loud.since) * STEP_S),
         summary=(
-            f"{objective.metric.upper()} {percentile(objective.q)} within {duration_text(objective.limit_s)}: the "
-            f"budget is used up {loud.long_rate:.3g} times too fast over {_length(loud.pair.long_s)} ({loud.slow} of "
-            f"{loud.count} requests too slow); a whole one would last {_length(left_s)}"
+            f"{metric_title(objective.metric)} {percentile(objective.q)} within {duration_text(objective.limit_s)}: "
+            f"the budget is used up {loud.long_rate:.3g} times too fast over {_length(loud.pair.long_s)} "
+            f"({loud.slow} of {loud.count} requests too slow); a whole one would last {_length(left_s)}"
         ),
         evidence={
             "limit_s": objective.limit_s,

@@ -12,6 +12,7 @@ from controlplane.alerts.regressions.learner import MIDDLE
 from controlplane.alerts.regressions.node_course import NodeCourse
 from controlplane.alerts.regressions.node_watch import NODES_PART
 from controlplane.alerts.windows.history import instant
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.evidence.replayed_rate import ReplayedRate
 
 
@@ -40,7 +41,7 @@ def node_finding(detector: Detector, labels: dict[str, str], at: datetime, alarm
         value=itself.during_s,
         threshold=itself.before_s,
         before_s=itself.before_s,
-        summary=f"{metric.upper()} of node {node} is above what it was, and the other nodes' is not",
+        summary=f"{metric_title(metric)} of node {node} is above what it was, and the other nodes' is not",
         evidence={
             "q": MIDDLE,
             "prompt_bucket": None,

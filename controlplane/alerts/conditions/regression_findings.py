@@ -13,6 +13,7 @@ from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.alerts.words import accuracy, percentile, reach_of_bucket, reach_of_node
 from controlplane.contract.metrics import E2E, WINDOW_S
+from controlplane.contract.on_call.metric_text import metric_name, metric_title
 
 SHORT_BASELINE_S = 7200.0
 
@@ -69,9 +70,9 @@ def _finding(
         moves = detector.learners[metric, FLEET].moves
         engine = next((move.engine for move in moves if move.rollout_id == accepted), "")
         if engine:
-            why = f"the engine is {engine} now: what was normal of {metric.upper()} before says nothing of it"
+            why = f"the engine is {engine} now: what was normal of {metric_name(metric)} before says nothing of it"
             return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "engine_version": engine})
-        why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric.upper()}"
+        why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric_name(metric)}"
         return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "rollout_id": accepted})
     keys, apart = detector.alarmed(metric), detector.apart(metric)
     if not keys and not apart:
@@ -106,7 +107,7 @@ def _finding(
         threshold=before_s,
         before_s=before_s,
         relative_error=error,
-        summary=f"{metric.upper()} {percentile(key.q)}{where} is above its baseline",
+        summary=f"{metric_title(metric)} {percentile(key.q)}{where} is above its baseline",
         evidence={
             "q": key.q,
             "prompt_bucket": only,

@@ -32,6 +32,7 @@ from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import TrafficChangedCondition
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import E2E, PROMPT_BUCKET, PROMPT_BUCKETS, TTFT
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, Where
@@ -154,7 +155,7 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
                 continue
             before_s, now_s = then.quantile(FELT_Q), now.quantile(FELT_Q)
             if now_s >= FELT * before_s:
-                name = f"{metric.upper()} {percentile(FELT_Q)}"
+                name = f"{metric_name(metric)} {percentile(FELT_Q)}"
                 return f"{name} went from {duration_text(before_s)} to {duration_text(now_s)} with it"
         return None
 

@@ -38,6 +38,7 @@ from controlplane.contract.metrics import (
     UNACCOUNTED,
 )
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 
@@ -182,7 +183,7 @@ class Named(NamedTuple):
 
 def sentence(shift: Shift, top: Named | None, found: Sequence[Mapping[str, Any]]) -> str:
     """The summary: what, how much, since when; the stage; the first cause."""
-    name = f"{shift.metric.upper()} {percentile(shift.q)}"
+    name = f"{metric_title(shift.metric)} {percentile(shift.q)}"
     since = f"since {shift.since:%H:%M:%S} UTC"
     if shift.before_s is None or shift.during_s is None or shift.during_s <= shift.before_s:
         value = "" if shift.during_s is None else f" is {duration_text(shift.during_s)}"

@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.alerts.words import percentile
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import DECODE, E2E, ITL, PREFILL, QUEUE, SEND, TOKENIZE, TPOT, TTFT, UNACCOUNTED
+from controlplane.contract.on_call.metric_text import metric_name
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader, Where
 
@@ -33,7 +34,7 @@ def felt(
     for name in SUMS.get(metric, ()):
         then, now = (_total(telemetry, Question(name, span, where=where)) for span in (before, during))
         if then.count and now.count:
-            told.append(f"{name.upper()} {percentile(Q)} {_moved(then.quantile(Q), now.quantile(Q))}")
+            told.append(f"{metric_name(name)} {percentile(Q)} {_moved(then.quantile(Q), now.quantile(Q))}")
     how = ""
     if effect is not None:
         how = f" (all of it x{effect['factor']:.3g}, {effect['low']:.3g} to {effect['high']:.3g})"

@@ -17,6 +17,7 @@ from controlplane.contract.bodies.alerts import UpdateKind
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import axis_position
+from controlplane.contract.on_call.metric_text import metric_title
 from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
 
@@ -121,7 +122,7 @@ def words(told: Told, seen: Seen, metric: str, q: float, message: str) -> str:
     parts = []
     if seen.value_s is not None and told.value_s is not None:
         grown = f"{duration_text(told.value_s)} to {duration_text(seen.value_s)}"
-        parts.append(f"{metric.upper()} {percentile(q)} grew from {grown}")
+        parts.append(f"{metric_title(metric)} {percentile(q)} grew from {grown}")
     new = sorted(seen.reach - told.reach)
     if new:
         parts.append("it reached " + ", ".join(new))

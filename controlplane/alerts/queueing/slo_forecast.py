@@ -13,6 +13,7 @@ from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import E2E, TTFT
+from controlplane.contract.on_call.metric_text import metric_name
 
 SLOPE_S = 60.0
 WAITS = frozenset({TTFT.short, E2E.short})
@@ -33,7 +34,7 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        name = f"{self.limit.metric.upper()} {percentile(self.limit.q)}"
+        name = f"{metric_name(self.limit.metric)} {percentile(self.limit.q)}"
         limit = f"its limit of {duration_text(self.limit.limit_s)}"
         if self.broken:
             return f"{name} is past {limit}"

@@ -97,7 +97,7 @@ class TestRegression:
         cause = alert.diagnosis.causes[0]
         assert cause["cause"] == "config_change"
         assert cause["changed"] == {"max_num_batched_tokens": [512, 32]}
-        assert "max_num_batched_tokens 512 -> 32" in alert.summary and "PREFILL p9" in alert.summary
+        assert "max_num_batched_tokens 512 -> 32" in alert.summary and "Prefill p9" in alert.summary
         assert "with it TTFT p99 from" in alert.summary and "E2E p99 from" in alert.summary
         assert alert.evidence["judged_by"].startswith("stages, freed of waiting (100 % of requests tell them)")
         assert alert.value is not None and alert.threshold is not None and alert.value > 3 * alert.threshold

@@ -3,15 +3,18 @@
 import re
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from controlplane.client import Client
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.on_call.incidents import IncidentDetail
 from tests.web.incidents.test_incident_span import ONSET, alert_of, incident_of
 from tests.web.part_html import part_html
-from web.incidents.incident_page import PAGE, shared_labels
+from web.incidents.incident_page import PAGE, shared_labels, take_backs
 
 
 def test_a_silence_by_pattern_begins_with_what_all_that_fire_have_in_common() -> None:
@@ -49,3 +52,22 @@ def test_what_they_are_slow_by_stands_first_and_once(metric: str, columns: list[
     heads = re.findall(r'<th class="number">([^<]*)</th>', shown)
     assert heads == ["Prompt", "Output", *columns]
     assert re.findall(r'data-label="([^"]*)">', shown) == ["Node", "Prompt", "Output", *columns]
+
+
+class Rollouts:
+    """The call that take-backs make: the second rollout has been started meanwhile."""
+
+    def rollout(self, number: int) -> SimpleNamespace:
+        return SimpleNamespace(phase=RolloutPhase.PROPOSED if number != 2 else RolloutPhase.CANARY)
+
+
+def test_take_backs_that_wait_are_offered_once_each() -> None:
+    def step(state: RemedyState, rollout: int | None) -> RemedyStep:
+        told = {"time": ONSET, "cause": "config_change", "why": "it came with it"}
+        return RemedyStep(action=RemedyAction.ROLL_BACK, state=state, rollout_id=rollout, **told)
+
+    offered, declined = RemedyState.OFFERED, RemedyState.DECLINED
+    first = alert_of(1).model_copy(update={"remedies": [step(offered, 1), step(offered, 2), step(offered, None)]})
+    second = alert_of(2).model_copy(update={"remedies": [step(offered, 1), step(declined, 3), step(offered, 4)]})
+    found = take_backs(cast(Client, Rollouts()), incident_of(first, second))
+    assert [one.rollout_id for one in found] == [1, 4]
