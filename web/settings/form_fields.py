@@ -42,8 +42,8 @@ class Problem:
 def problem_of(error: TailwrightError, fields: Mapping[str, str], renamed: Mapping[str, str]) -> Problem:
     """An error of the API at the form's field. `renamed`: fields of the form that the API calls otherwise."""
     told = str(error.detail.get("field", "")).removeprefix("enrolment.")
-    field = renamed.get(told, told)
-    found = next((name for name in (field, field.partition(".")[0]) if name in fields), "")
+    own = (renamed.get(name, name) for name in (told, told.partition(".")[0]))
+    found = next((name for name in own if name in fields), "")
     return Problem(error.message, found)
 
 

@@ -93,7 +93,7 @@ def test_a_silence_by_pattern_is_tried_and_made(operator: httpx.Client, bare: An
         ({"alerts_with": "a=~(b"}, "alerts_with"),
     ):
         refused = operator.post("/settings/silences", data={**said, **form, **wrong})
-        assert refused.status_code == 400 and f'id="about-{field}"' in refused.text
+        assert refused.status_code == 400 and f'id="about-{field}" class="bad"' in refused.text
     with bare.client() as client:
         assert client.silences() == []
         assert operator.post("/settings/silences", data={**said, **form}).status_code == 303
