@@ -71,3 +71,23 @@ def test_take_backs_that_wait_are_offered_once_each() -> None:
     second = alert_of(2).model_copy(update={"remedies": [step(offered, 1), step(declined, 3), step(offered, 4)]})
     found = take_backs(cast(Client, Rollouts()), incident_of(first, second))
     assert [one.rollout_id for one in found] == [1, 4]
+
+
+class TwoAlerts(OneIncident):
+    """One alert is over where it is said to be."""
+
+    def __init__(self, over: tuple[int, ...]) -> None:
+        super().__init__()
+        self.over = over
+
+    def incident(self, number: int) -> IncidentDetail:
+        ends = {one: ONSET + timedelta(minutes=1) if one in self.over else None for one in (1, 2)}
+        return incident_of(*(alert_of(one).model_copy(update={"resolved_at": ends[one]}) for one in ends))
+
+
+@pytest.mark.parametrize(("over", "folded"), [((), []), ((1,), [1]), ((1, 2), [])])
+def test_alerts_that_are_over_are_folded_below_those_that_fire(over: tuple[int, ...], folded: list[int]) -> None:
+    shown, _, below = part_html(PAGE, "incident", TwoAlerts(over), incident="3").partition("<details")
+    numbers = [[int(one) for one in re.findall(r'data-key="member-(\d+)"', text)] for text in (shown, below)]
+    assert numbers == [[one for one in (1, 2) if one not in folded], folded]
+    assert ("1 that is over" in below) is bool(folded)
