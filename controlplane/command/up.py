@@ -22,7 +22,7 @@ from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, leave, one_thread_each
 from controlplane.terminal.closed_memory import close_memory
 from controlplane.terminal.service_connection import fail
-from controlplane.terminal.setting_values import words_of
+from controlplane.terminal.setting_values import Pairs, words_of
 from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
 
@@ -84,7 +84,7 @@ class UpSettings(ServiceSettings):
         description="Networks that the tuner worker may call engines in, with commas between, such as "
         "10.0.0.0/8; default: any but a cloud's metadata.",
     )
-    evaluations: dict[str, str] = Field(
+    evaluations: Pairs = Field(
         default={},
         description="A command of the tuner worker that scores what the engine at $TAILWRIGHT_EVALUATION_URL says, for "
         "studies that name it; repeatable.",

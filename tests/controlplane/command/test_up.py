@@ -16,6 +16,7 @@ import pytest
 
 from controlplane.command.up import UpSettings, _tuner_variables
 from tests.processes import free_port
+from tests.read_settings import read
 from tuner.evaluation.evaluation_command import evaluations_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,6 +46,8 @@ def said(descriptor: int) -> str:
 
 def test_the_worker_beside_it_is_told_its_evaluations(tmp_path: Path) -> None:
     settings = UpSettings(data_dir=tmp_path, evaluations={"mmlu": f"{sys.executable} -V"}, evaluation_timeout_s=60)
+    assert read(UpSettings, "up", ["--data-dir", f"{tmp_path}", "--evaluation", f"mmlu={sys.executable} -V",
+                                   "--evaluation-timeout-s", "60"]) == settings  # fmt: skip
     told = _tuner_variables(settings)
     known = evaluations_of((), told["TAILWRIGHT_TUNER_EVALUATIONS"])
     assert known.named("mmlu", "w") == (sys.executable, "-V") and told["TAILWRIGHT_TUNER_EVALUATION_TIMEOUT_S"] == "60"
