@@ -27,6 +27,12 @@ def beyond(task: TwinTask, config: EngineConfig, as_is: PoolRun, changed: PoolRu
             if drafts_known
             else "no drafts were seen, so none are taken to be kept"
         )
+    if task.asked.model_parallel > 1:
+        found.append(
+            f"no model over {task.asked.model_parallel} times as many devices was seen: each is taken to read and "
+            "multiply its share, between none and all of a step's fixed part to be split, and what devices exchange "
+            "is not counted"
+        )
     if changed.busy > 0.98 > as_is.busy:
         found.append("replicas have no idle time left, so that queues grow with the span and no quantile is steady")
     return found

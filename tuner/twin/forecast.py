@@ -38,6 +38,9 @@ FEWEST_REQUESTS, FEWEST_WINDOWS = 30, 8
 WARM_UP = 0.2
 """Share of the span that fills queues and caches and is not scored: every replica starts empty."""
 _AMPLE_BLOCKS = 4
+_HALF = 0.5
+"""How much of a step's fixed part more devices split; none of it, or all, for the interval's ends: telemetry does not
+tell the reading of weights from launches."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,14 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     between_s = _pause(known, replace(pool, cost=last.cost), known.until_s) if planner.pauses else 0.0
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
-    scale = Scale(asked.load, asked.prompts, asked.outputs)
+    scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
     replicas = asked.replicas or pool.replicas
     changed_pool = replace(pool, config=config, replicas=replicas)
     as_is = [_run(known, pool, cost, Scale(), number) for number, cost in enumerate(costs)]
-    changed = [_run(known, changed_pool, cost, scale, number) for number, cost in enumerate(costs)]
+    changed = [
+        _run(known, changed_pool, cost, scale, number, devices)
+        for number, cost in enumerate(_costs_over(costs, devices))
+    ]
     because = beyond(task, config, as_is[0], changed[0], drafts_known=bool(pool.drafts.kept))
     if known.kv_blocks is None:
         because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
@@ -245,8 +251,17 @@ def _error(known: Known, pool: Pool) -> tuple[dict[str, float], dict[str, float]
     return error, measured
 
 
-def _run(known: Known, pool: Pool, cost: StepCost, scale: Scale, seed: int) -> PoolRun:
+def _costs_over(costs: Sequence[StepCost], devices: int) -> list[StepCost]:
+    """Of a model over so many times as many devices. costs: as of `costs_around`, the slow and the quick pace last."""
+    if devices == 1:
+        return list(costs)
+    return [*(cost.over(devices, _HALF) for cost in costs), costs[-2].over(devices, 0.0), costs[-1].over(devices, 1.0)]
+
+
+def _run(known: Known, pool: Pool, cost: StepCost, scale: Scale, seed: int, devices: int = 1) -> PoolRun:
+    """devices: over which each replica's cache lies, in times as many as now."""
     shape = _shape(known, scale.prompts, scale.outputs)
+    shape = replace(shape, num_blocks=shape.num_blocks * devices)
     return run_pool(replace(pool, cost=cost, shape=shape), known.workload, scale, known.task.asked.seed + seed)
 
 

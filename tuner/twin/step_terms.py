@@ -56,6 +56,15 @@ class StepCost:
         tokens, prompts, sampled, context, attended = others
         return StepCost((max(0.0, steps + pause_s), tokens, prompts, sampled, context, attended))
 
+    def over(self, devices: int, split: float) -> "StepCost":
+        """Of a model split over so many times as many devices, each of which has its share of every layer (tensor
+        parallel): what each reads and multiplies gets less, a prompt's start does not. split: the share of a
+        step's fixed part that is the reading of weights, and not launches and the host's. What they exchange is not
+        counted."""
+        steps, tokens, prompts, sampled, context, attended = self.seconds_each
+        fixed = steps * (1.0 - split + split / devices)
+        return StepCost((fixed, tokens / devices, prompts, sampled / devices, context / devices, attended / devices))
+
 
 def terms_of(plan: StepPlan) -> Terms:
     """Of the step that this plan describes."""

@@ -14,7 +14,7 @@ from web.frame.time_range import duration
 from web.settings.form_fields import Problem, made, problem_of
 
 FACTORS = {"load": "Load", "prompts": "Prompt tokens", "outputs": "Output tokens"}
-USUAL = {"load": "1", "prompts": "1", "outputs": "1", "replicas": "", "look": "10m"}
+USUAL = {"load": "1", "prompts": "1", "outputs": "1", "replicas": "", "model_parallel": "1", "look": "10m"}
 _RENAMED = {"window_s": "look"}
 
 
@@ -22,6 +22,7 @@ def asked_of(said: Mapping[str, str], pool: str) -> WhatIfCreate:
     """What the form says, as the API takes it. Raises `BadRequest` that names the field."""
     wanted: dict[str, Any] = {"pool": pool, "window_s": duration(said["look"], "look").total_seconds()}
     wanted |= {name: said[name].strip().strip("x") for name in FACTORS}
+    wanted["model_parallel"] = said["model_parallel"].strip().strip("x")
     if said["replicas"]:
         wanted["replicas"] = said["replicas"]
     wanted["knobs"] = {name: _value(name, said[name]) for name in KNOBS if said[name]}

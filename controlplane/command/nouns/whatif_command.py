@@ -28,6 +28,9 @@ def whatif(
     prompts: Annotated[str, typer.Option(help="Times as many tokens of each prompt, such as x1.5.")] = "1x",
     outputs: Annotated[str, typer.Option(help="Times as many tokens of each answer.")] = "1x",
     replicas: Annotated[int | None, typer.Option(help="Serving nodes; default: as many as there are.", min=1)] = None,
+    model_parallel: Annotated[
+        int, typer.Option(help="Times as many devices that each replica's model is split over.", min=1, max=64)
+    ] = 1,
     set_: Annotated[list[str], typer.Option("--set", help="knob=value; repeatable.")] = [],  # noqa: B006
     window: Annotated[str, typer.Option(help="How much of the newest traffic to look at.")] = "10m",
     seed: Annotated[int, typer.Option(help="Of all chances.", min=0)] = 0,
@@ -42,6 +45,7 @@ def whatif(
             prompts=factor("--prompts", prompts),
             outputs=factor("--outputs", outputs),
             replicas=replicas,
+            model_parallel=model_parallel,
             knobs=parse_assignments(set_),
             seed=seed,
         )

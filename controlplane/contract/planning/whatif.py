@@ -32,6 +32,12 @@ class WhatIfCreate(BaseModel):
     prompts: float = Field(default=1.0, ge=0.05, le=20, description="times as many tokens of each prompt")
     outputs: float = Field(default=1.0, ge=0.05, le=20, description="times as many tokens of each answer")
     replicas: int | None = Field(default=None, ge=1, le=256, description="serving nodes; null: as many as there were")
+    model_parallel: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="times as many devices that each replica's model is split over, layer by layer",
+    )
     knobs: dict[str, Any] = Field(
         default={}, json_schema_extra=VALUES, description="knobs that shall differ from what the pool runs"
     )

@@ -1,13 +1,17 @@
 """A forecast against a pool whose truth is known: right where it was fitted, and told where it was not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import parse_config
 from controlplane.contract.planning.whatif import ForecastClass, WhatIfCreate
-from tests.tuner.served_pool import Served, traffic
+from tests.tuner.served_pool import SHAPE, TRUTH, Served, traffic
+from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.forecast import forecast
+from tuner.twin.simulated_engine import SimulatedEngine
 from tuner.workload.rescale import scale_rate
 
 CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
@@ -68,6 +72,22 @@ def test_another_replica_takes_its_share(served: Served) -> None:
     assert answer.changed.replicas == 2
     assert answer.changed.busy < 0.75 * answer.as_is.busy
     assert answer.changed.quantiles["ttft:0.95"].value_s <= answer.as_is.quantiles["ttft:0.95"].value_s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", [0.0, 0.4, 1.0])
+def test_a_model_over_more_devices_is_within_its_interval_however_much_of_a_step_is_split(
+    served: Served, split: float
+) -> None:
+    answer = forecast(served.task(WhatIfCreate(pool="chat", model_parallel=2)))
+    ((_, arrivals),) = dealt(served.workload, 1, Scale(), 2)
+    engine = SimulatedEngine(replace(SHAPE, num_blocks=2 * SHAPE.num_blocks), CONFIG, TRUTH.over(2, split))
+    late = [one for one in engine.run(arrivals) if one.arrived_s > 20.0 and one.first_token_s and one.ended_s]
+    tpot = [(one.ended_s - one.first_token_s) / (one.outputs - 1) for one in late if one.outputs > 1]  # type: ignore[operator]
+    told = answer.changed.quantiles["tpot:0.5"]
+    assert 0.98 * told.low_s <= float(np.median(tpot)) <= 1.02 * told.high_s, "what is split of a fit is a little off"
+    assert told.value_s < answer.as_is.quantiles["tpot:0.5"].value_s and answer.changed.busy < answer.as_is.busy
+    assert answer.forecast_class is ForecastClass.EXTRAPOLATED and "exchange is not counted" in answer.because[0]
 
 
 @pytest.mark.slow

@@ -63,13 +63,21 @@ def opened(api: Api, **own: str) -> Any:
 
 
 def test_the_form_is_what_the_api_takes() -> None:
-    said = USUAL | EMPTY | {"load": "2x", "replicas": "3", "max_num_seqs": "8", "look": "1h"}
-    wanted = WhatIfCreate(pool="chat", load=2.0, replicas=3, knobs={"max_num_seqs": 8}, window_s=3600)
+    said = USUAL | EMPTY | {"load": "2x", "replicas": "3", "model_parallel": "2x", "max_num_seqs": "8", "look": "1h"}
+    wanted = WhatIfCreate(pool="chat", load=2.0, replicas=3, model_parallel=2, knobs={"max_num_seqs": 8}, window_s=3600)
     assert asked_of(said, "chat") == wanted
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("load", "much"), ("load", "99"), ("replicas", "0"), ("look", "soon"), ("max_num_seqs", "few")]
+    ("name", "text"),
+    [
+        ("load", "much"),
+        ("load", "99"),
+        ("replicas", "0"),
+        ("model_parallel", "1.5"),
+        ("look", "soon"),
+        ("max_num_seqs", "few"),
+    ],
 )
 def test_what_is_wrong_is_told_at_its_field(name: str, text: str) -> None:
     api = Api(ANSWER)
@@ -93,4 +101,7 @@ def test_both_scenarios_are_drawn_with_error_and_interval() -> None:
     context = opened(Api(ANSWER), ask="1")
     drawn = templates.get_template("parts/forecast.html").render(context)
     assert "Forecast, calibrated" in drawn and "200 ms to 400 ms" in drawn and "240 ms" in drawn and "no proof" in drawn
-    assert "1 of 10" in drawn
+    assert "1 of 10" in drawn and "devices" not in drawn
+    over = ANSWER.model_copy(update={"asked": WhatIfCreate(pool="chat", model_parallel=4)})
+    drawn = templates.get_template("parts/forecast.html").render(opened(Api(over), ask="1"))
+    assert "each over 4 times as many devices" in drawn
