@@ -15,6 +15,7 @@ from web.frame.selection import Selection
 from web.studies.left_to_choose import aim_words, front_charts, front_rows
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 from web.studies.remeasured import arms_of
+from web.studies.time_spent import spent_says
 from web.studies.trial_remarks import production_says, unsettled_says
 from web.studies.what_was_searched import searched
 
@@ -41,6 +42,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
     importances = found.result.importances if found.result else {}
     return {
         "study": found,
+        "spent": spent_says(found),
         "replayed": traffic_words(found.spec.workload),
         "verdict": overall(found.result, name),
         "pairs": pairs,
