@@ -54,5 +54,7 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
         )
     config = fleet.revision(session, number).knobs
     parse_config(asked.knobs, base=config, prefix="knobs.")
+    for place, knobs in enumerate(asked.others):
+        parse_config(knobs, base=config, prefix=f"others[{place}].")
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
     return service.twin.forecast(gathered(service.traffic, asked, config, number, trial))

@@ -26,10 +26,13 @@ def gathered(
     revision: int | None,
     not_serving: Collection[str],
 ) -> TwinTask:
-    """Up to the newest window. Raises `NotFound` where there is none, `BadRequest` for more than can be looked at."""
+    """Up to `asked.end`, and to the newest window at most.
+
+    Raises `NotFound` where there is none, `BadRequest` for more than can be looked at."""
     end = telemetry.latest()
     if end is None:
         raise NotFound(f"pool {asked.pool}: there is no telemetry yet", field="pool")
+    end = min(end, asked.end or end)
     start = end - timedelta(seconds=asked.window_s)
     workload = telemetry.workload(asked.pool, start, end)
     if len(workload.requests) > MOST_REQUESTS:

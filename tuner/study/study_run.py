@@ -28,6 +28,8 @@ from controlplane.contract.bodies.studies import (
     Study,
     StudyResult,
     StudyVerdict,
+    Trial,
+    TwinBeside,
 )
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
@@ -59,6 +61,7 @@ from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.trial_run import Bench
+from tuner.twin.twin_beside import held_against, question_of
 from tuner.workload.corpus import engine_tokenizer, read_tokens
 from tuner.workload.own_prompts import OwnPrompts, own_prompts
 from tuner.workload.wanted_traffic import wanted_traffic
@@ -121,7 +124,7 @@ class StudyRun:
             if dealt := measuring.bench.described():
                 told["prompts"] |= dealt
                 self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
-            self._node, self._serving = node, plan.serving
+            self._node, self._serving, self._backend = node, plan.serving, str(plan.engine.get("backend", ""))
             self._in_production, self._default_drafts = plan.seen.get(IN_PRODUCTION), drafts_of(plan.default)
             self._tokens_per_s = plan.seen.get("captured", {}).get("output_tokens_per_s")
             return self._conclude(measuring, search, log, measuring.search(search))
@@ -267,6 +270,7 @@ class StudyRun:
 
     def _conclude(self, measuring: Measuring, search: Search, log: TrialLog, why: str) -> StudyResult:
         best, default = search.best(), search.default
+        self._twin = self._forecasts(log.search)
         self._carried = {
             trial.number: trial.measurement.carried for trial in log.search if trial.measurement is not None
         }
@@ -364,7 +368,20 @@ class StudyRun:
             evaluation=evaluation,
             random_search=self._random(search, log),
             importances=search.importances(),
+            twin=self._twin,
         )
+
+    def _forecasts(self, trials: Sequence[Trial]) -> list[TwinBeside]:
+        """The twin's of these runs, beside what was measured; a twin that cannot tell costs the study nothing."""
+        asked = question_of(self._study, trials, self._backend)
+        if asked is None:
+            return []
+        self._hooks.progress("the twin forecasts what was measured")
+        try:
+            return held_against(self._spec, trials, self._client.what_if(asked).others)
+        except (TailwrightError, httpx.HTTPError) as error:
+            logger.info("study %d: no forecasts beside its runs: %s", self._study.id, error)
+            return []
 
     def _acceptance(self, log: TrialLog) -> DraftAcceptance | None:
         return acceptance_of_runs(self._in_production, log.trials, self._default_drafts)
@@ -405,6 +422,7 @@ class StudyRun:
             default_revision=self._study.default_revision,
             summary=f"Keep what runs now: {reason}.{told}",
             importances=search.importances(),
+            twin=self._twin,
         )
 
     def _kept(self, space: Space) -> KeptTrials | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,14 @@ from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig, parse_config
 from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE, TPOT, TTFT
-from controlplane.contract.planning.whatif import ForecastClass, Forecasted, Scenario, TwinTask, WhatIf
+from controlplane.contract.planning.whatif import (
+    ForecastClass,
+    Forecasted,
+    OtherForecast,
+    Scenario,
+    TwinTask,
+    WhatIf,
+)
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
@@ -94,7 +102,8 @@ class Known:
 
 def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     """Raises `NotFound` where there is too little to fit to, `BadRequest` for what the twin knows nothing of."""
-    asked, config = task.asked, _changed_config(task)
+    asked = task.asked
+    config = _config_of(task, asked.knobs)
     known = _known(task)
     pool = _pool(known, planner)
     error, measured = _error(known, pool)
@@ -103,26 +112,19 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     between_s = _pause(known, replace(pool, cost=last.cost), known.until_s) if planner.pauses else 0.0
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
-    scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
-    replicas = asked.replicas or pool.replicas
-    changed_pool = replace(pool, config=config, replicas=replicas)
     as_is = [_run(known, pool, cost, Scale(), number) for number, cost in enumerate(costs)]
-    changed = [
-        _run(known, changed_pool, cost, scale, number, devices)
-        for number, cost in enumerate(_costs_over(costs, devices))
-    ]
-    because = beyond(task, config, as_is[0], changed[0], drafts_known=bool(pool.drafts.kept))
-    if known.kv_blocks is None:
-        because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
+    question = _Question(known, pool, costs, as_is[0], error)
+    changed, because = question.answered(config)
     answer = WhatIf(
         asked=asked,
         start=task.workload.start,
         end=task.workload.end,
         revision=task.revision,
-        forecast_class=ForecastClass.EXTRAPOLATED if because else ForecastClass.CALIBRATED,
+        forecast_class=_class_of(because),
         because=because,
         as_is=_scenario(pool, as_is, Scale(), known, error),
-        changed=_scenario(changed_pool, changed, scale, known, error),
+        changed=changed,
+        others=[_other(question, knobs) for knobs in asked.others],
         measured=measured,
         error=error,
         fit={
@@ -136,8 +138,47 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     return answer.model_copy(update={"summary": summary_of(answer)})
 
 
-def _changed_config(task: TwinTask) -> EngineConfig:
-    wanted = parse_config(task.asked.knobs, base=task.config, prefix="knobs.")
+@dataclass(frozen=True)
+class _Question:
+    """The pool, fitted, whose traffic is served as asked. as_is: one run of it unchanged."""
+
+    known: Known
+    pool: Pool
+    costs: Sequence[StepCost]
+    as_is: PoolRun
+    error: Mapping[str, float]
+
+    def answered(self, config: EngineConfig) -> tuple[Scenario, list[str]]:
+        """The pool with this configuration, and in what that goes beyond what was seen."""
+        task, known, pool = self.known.task, self.known, self.pool
+        asked = task.asked
+        scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
+        changed = replace(pool, config=config, replicas=asked.replicas or pool.replicas)
+        costs = _costs_over(self.costs, devices)
+        runs = [_run(known, changed, cost, scale, number, devices) for number, cost in enumerate(costs)]
+        because = beyond(task, config, self.as_is, runs[0], drafts_known=bool(pool.drafts.kept))
+        if known.kv_blocks is None:
+            because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
+        return _scenario(changed, runs, scale, known, self.error), because
+
+
+def _other(question: _Question, knobs: Mapping[str, Any]) -> OtherForecast:
+    try:
+        config = _config_of(question.known.task, knobs)
+    except BadRequest as error:
+        return OtherForecast(knobs=dict(knobs), refused=error.message)
+    told, because = question.answered(config)
+    return OtherForecast(
+        knobs=dict(knobs), forecast_class=_class_of(because), because=because, quantiles=told.quantiles
+    )
+
+
+def _class_of(because: Sequence[str]) -> ForecastClass:
+    return ForecastClass.EXTRAPOLATED if because else ForecastClass.CALIBRATED
+
+
+def _config_of(task: TwinTask, knobs: Mapping[str, Any]) -> EngineConfig:
+    wanted = parse_config(knobs, base=task.config, prefix="knobs.")
     if wanted.quantization is not task.config.quantization:
         raise BadRequest(
             f"knobs.{QUANTIZATION}: the twin knows the steps of {task.config.quantization.value} alone; what "

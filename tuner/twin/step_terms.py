@@ -58,12 +58,14 @@ class StepCost:
 
     def over(self, devices: int, split: float) -> "StepCost":
         """Of a model split over so many times as many devices, each of which has its share of every layer (tensor
-        parallel): what each reads and multiplies gets less, a prompt's start does not. split: the share of a
-        step's fixed part that is the reading of weights, and not launches and the host's. What they exchange is not
-        counted."""
+        parallel): what each reads and multiplies gets less, a prompt's start does not. split: the share of a step's
+        fixed part, and of a sampled place, that is weights read and multiplied, and not launches and the host's. What
+        they exchange is not counted."""
         steps, tokens, prompts, sampled, context, attended = self.seconds_each
-        fixed = steps * (1.0 - split + split / devices)
-        return StepCost((fixed, tokens / devices, prompts, sampled / devices, context / devices, attended / devices))
+        part = 1.0 - split + split / devices
+        return StepCost(
+            (steps * part, tokens / devices, prompts, sampled * part, context / devices, attended / devices)
+        )
 
 
 def terms_of(plan: StepPlan) -> Terms:

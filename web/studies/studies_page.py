@@ -6,12 +6,14 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Study, Trial
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
+from controlplane.contract.planning.whatif import tried_says
 from controlplane.contract.reports.declared_knobs import names_in_order
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
+from web.studies.forecasts_beside import beside_rows
 from web.studies.left_to_choose import aim_words, front_charts, front_rows
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 from web.studies.remeasured import arms_of
@@ -53,6 +55,8 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
         "front": front_rows(found),
         "aims": [aim_words(one) for one in found.spec.objectives],
         "importances": sorted(importances.items(), key=lambda one: -one[1]),
+        "twin": beside_rows(found.result),
+        "twin_says": tried_says(found.result.twin) if found.result else "",
         "search": search,
         "drafts": any(trial.measurement is not None and trial.measurement.drafted for trial in search),
         "production": production_says(found.workload_summary),

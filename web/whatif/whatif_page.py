@@ -7,7 +7,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
 from controlplane.contract.knobs import KNOBS
-from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
+from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate, last_tried
 from web.frame.page import Context, Page
 from web.frame.selection import Selection
 from web.frame.time_range import duration
@@ -57,7 +57,7 @@ def whole(client: Client, selection: Selection) -> Context:
     if "ask" in selection.own:
         try:
             answer = client.what_if(asked_of(said, pool))
-            context |= {"answer": answer, "rows": rows(answer)}
+            context |= {"answer": answer, "rows": rows(answer), "tried": last_tried(client.studies(), pool)}
         except Unauthenticated:
             raise
         except TailwrightError as error:

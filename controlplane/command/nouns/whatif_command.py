@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
+from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate, last_tried
 from controlplane.contract.share_text import share_text
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import Json, print_json, print_table
@@ -57,6 +57,8 @@ def whatif(
         return
     print_table(("metric", "measured", "twin, as it is", "its error", "as asked", "interval"), rows(answer))
     typer.echo(answer.summary)
+    if tried := last_tried(client.studies(), pool):
+        typer.echo(tried)
 
 
 def factor(option: str, text: str) -> float:

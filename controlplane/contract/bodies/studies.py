@@ -446,6 +446,20 @@ class FrontMember(BaseModel):
     keeps_limits: float = Field(description="the probability that it keeps the limits")
 
 
+class TwinBeside(BaseModel):
+    """A quantile of a trial as the twin forecasts it of the pool's telemetry from before the study, with its interval,
+    and as it was measured."""
+
+    number: int = Field(description="the trial")
+    name: str = Field(description="the quantile, as in `ttft:0.95`")
+    value_s: float = Field(description="as forecast, seconds")
+    low_s: float = Field(description="the forecast's lower end, seconds")
+    high_s: float = Field(description="the forecast's upper end, seconds")
+    measured_s: float = Field(description="as measured, seconds")
+    calibrated: bool = Field(description="whether it lies within what the pool has served; false: `because` says why")
+    because: list[str] = Field(default=[], description="in what it goes beyond that")
+
+
 class StudyResult(BaseModel):
     """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
@@ -508,6 +522,10 @@ class StudyResult(BaseModel):
         default=None,
         description="what random search would have found in the same time, to hold the improvement against; null: "
         "nothing could be told of it",
+    )
+    twin: list[TwinBeside] = Field(
+        default=[],
+        description="the search's runs as the twin forecasts them, beside what was measured; empty: it could not",
     )
     importances: dict[str, float] = Field(
         default={}, description="how much of the differences each knob explains, 0 to 1"

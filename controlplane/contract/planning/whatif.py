@@ -1,19 +1,27 @@
 """What a change would do to a pool: asked, and forecast by the twin. A forecast is never proof."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from statistics import median
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import VALUES
+from controlplane.contract.bodies.studies import Study, TwinBeside
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import DECODE, PREFILL, QUEUE, RECEIVE, TOKENIZE
+from controlplane.contract.share_text import share_text
 
 MOST_REQUESTS = 5000
 """Of a span: a longer one would keep who asks waiting."""
+
+
+MOST_OTHERS = 16
+"""Configurations in one question."""
 
 
 class ForecastClass(StrEnum):
@@ -41,6 +49,13 @@ class WhatIfCreate(BaseModel):
     knobs: dict[str, Any] = Field(
         default={}, json_schema_extra=VALUES, description="knobs that shall differ from what the pool runs"
     )
+    end: datetime | None = Field(default=None, description="the span's end; null: the newest telemetry")
+    others: list[dict[str, Any]] = Field(
+        default=[],
+        max_length=MOST_OTHERS,
+        json_schema_extra={"items": VALUES},
+        description="further configurations to be forecast in place of `knobs`, each as what differs from the pool's",
+    )
     seed: int = Field(default=0, ge=0, lt=2**31, description="of all chances; the same seed forecasts the same")
 
 
@@ -64,6 +79,18 @@ class Scenario(BaseModel):
     quantiles: dict[str, Forecasted] = Field(description="by `metric:q`, as in `ttft:0.95`")
 
 
+class OtherForecast(BaseModel):
+    """One of the question's `others`."""
+
+    knobs: dict[str, Any] = Field(description="what it changes, as asked")
+    refused: str = Field(default="", description="why the twin cannot tell; empty: it does")
+    forecast_class: ForecastClass = Field(
+        default=ForecastClass.EXTRAPOLATED, description="`calibrated` or `extrapolated`"
+    )
+    because: list[str] = Field(default=[], description="what lies beyond what the pool has served")
+    quantiles: dict[str, Forecasted] = Field(default={}, description="by `metric:q`, as in `ttft:0.95`")
+
+
 class WhatIf(BaseModel):
     """A forecast: the pool as it is and as it would be, both by the twin, beside what was measured.
 
@@ -80,6 +107,7 @@ class WhatIf(BaseModel):
     because: list[str] = Field(default=[], description="what lies beyond what the pool has served")
     as_is: Scenario = Field(description="the pool and its traffic unchanged")
     changed: Scenario = Field(description="the pool and its traffic as asked")
+    others: list[OtherForecast] = Field(default=[], description="the question's `others`, in their order")
     measured: dict[str, float] = Field(description="seconds by `metric:q`, of the same requests as the error")
     error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
     fit: dict[str, float] = Field(
@@ -135,3 +163,29 @@ class TwinTask(BaseModel):
     workload: Workload
     records: list[RequestRecord]
     windows: list[StepWindow]
+
+
+def tried_says(told: Sequence[TwinBeside]) -> str:
+    """Of each class how many forecasts there are, what they were off by in the middle, and how many held; empty of
+    none."""
+    known = [one for one in told if one.measured_s > 0]
+    parts = [_of("within what the pool had served", [one for one in known if one.calibrated])]
+    parts += [_of("beyond it", [one for one in known if not one.calibrated])]
+    said = "; ".join(part for part in parts if part)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def last_tried(studies: Sequence[Study], pool: str) -> str:
+    """Of the pool's newest study that tells; empty where none does. studies: the newest first."""
+    for study in studies:
+        if study.spec.pool == pool and study.result is not None and (says := tried_says(study.result.twin)):
+            return f"Held against the runs of study {study.id}: {says}"
+    return ""
+
+
+def _of(which: str, told: Sequence[TwinBeside]) -> str:
+    if not told:
+        return ""
+    off = share_text(median(abs(one.value_s / one.measured_s - 1.0) for one in told))
+    held = sum(one.low_s <= one.measured_s <= one.high_s for one in told)
+    return f"{which} half of {len(told)} forecasts were off by {off} at most, and {held} held what was measured"

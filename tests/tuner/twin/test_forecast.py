@@ -98,6 +98,16 @@ def test_what_lies_beyond_what_was_seen_is_said(served: Served) -> None:
     assert "extrapolates" in answer.summary
 
 
+def test_several_configurations_are_forecast_at_once_as_each_alone(served: Served) -> None:
+    few, many, int8 = {"max_num_seqs": 2}, {"max_num_batched_tokens": 1024}, {"quantization": "int8"}
+    answer = forecast(served.task(WhatIfCreate(pool="chat", load=1.2, others=[few, many, int8])))
+    alone = forecast(served.task(WhatIfCreate(pool="chat", load=1.2, knobs=few)))
+    assert answer.others[0].quantiles == alone.changed.quantiles and answer.others[0].because == alone.because
+    assert answer.others[1].forecast_class is ForecastClass.EXTRAPOLATED and "larger" in answer.others[1].because[0]
+    assert "int8" in answer.others[2].refused and not answer.others[2].quantiles
+    assert [one.knobs for one in answer.others] == [few, many, int8]
+
+
 def test_another_weight_format_is_refused(served: Served) -> None:
     with pytest.raises(BadRequest, match="int8"):
         forecast(served.task(WhatIfCreate(pool="chat", knobs={"quantization": "int8"})))

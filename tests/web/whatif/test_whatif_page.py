@@ -51,6 +51,9 @@ class Api:
     def fleet(self) -> Any:
         return SimpleNamespace(pool=["chat", "chat-trial"], role=[NodeRole.SERVING, NodeRole.TRIAL])
 
+    def studies(self) -> list[Any]:
+        return []
+
     def what_if(self, asked: WhatIfCreate) -> WhatIf:
         self.asked.append(asked)
         if isinstance(self._answer, Exception):
