@@ -87,7 +87,8 @@ class Measuring:
             return Candidate(lost.number, lost.knobs)
         left_s, run_s = self._time.left_s - self._time.reserve_s(self._changes_s(search)), self._time.usual_s
         if search.outcomes and left_s < run_s:
-            return f"out of time after {len(search.outcomes)} trials"
+            count = len(search.outcomes)
+            return f"out of time after {count} trial{'' if count == 1 else 's'}"
         found = search.ask(Budget(self._node.charge, run_s, left_s))
         return search.why_over() or search.why_none() if found is None else found
 
