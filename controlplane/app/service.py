@@ -258,7 +258,7 @@ def _service(
         late_reports=LateReports(shown),
         may_tune=may_tune,
         traffic=telemetry,
-        twin=TwinDesk(TWIN),
+        twin=TwinDesk(TWIN, settings.vllm_python),
         deliverer=deliverer,
         hook_caller=hook_caller,
         disk=disk,

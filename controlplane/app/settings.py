@@ -1,5 +1,6 @@
 """The service's settings. Whoever wants another adds a field: it is a flag, a variable and a key of [up] by that."""
 
+import os
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -228,6 +229,10 @@ class ServiceSettings(StoreSettings, SignInSettings):
         description="Networks beside the public ones that webhooks may be sent to, with commas between, such as "
         "10.0.0.0/8; a service on a loopback address may call its own machine.",
     )
+    vllm_python: Path | None = Field(
+        default=None,
+        description="The Python of an environment with vLLM, for forecasts of pools that run vLLM; it needs no GPU.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severe log.")
 
     @property
@@ -263,6 +268,16 @@ class ServiceSettings(StoreSettings, SignInSettings):
         for text in value:
             ip_network(text)
         return value
+
+    @field_validator("vllm_python")
+    @classmethod
+    def _can_be_run(cls, value: Path | None) -> Path | None:
+        """Absolute, for it is started elsewhere; a link stays one, since Python finds its environment by it."""
+        if value is None:
+            return None
+        if not (value.is_file() and os.access(value, os.X_OK)):
+            raise ValueError("wants the Python of an environment with vLLM, an executable file")
+        return value.absolute()
 
     @property
     def outgoing(self) -> "AddressPolicy":

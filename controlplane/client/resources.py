@@ -99,7 +99,7 @@ from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, T
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
 DRY_RUN_TIMEOUT_S = 90.0
-WHAT_IF_TIMEOUT_S = 90.0
+WHAT_IF_TIMEOUT_S = 210.0
 APPLY_TIMEOUT_S = 60.0
 
 

@@ -1,5 +1,6 @@
 """The service's settings, and what `tailwright up` adds to them."""
 
+import sys
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -113,3 +114,17 @@ def test_where_traces_are_shown_is_checked(tmp_path: Path, monkeypatch: pytest.M
     assert read(UpSettings, "up", ["--trace-url", url]).trace_url == url
     with pytest.raises(ValidationError, match=r"trace_url(.|\n)*one \{trace_id\} behind the host"):
         UpSettings(trace_url="https://tempo.example/trace/")
+
+
+def test_the_python_of_vllm_is_one_that_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link stays one: Python finds its environment by it."""
+    link, text = tmp_path / "python", tmp_path / "notes.txt"
+    link.symlink_to(sys.executable)
+    text.write_text("")
+    assert read(UpSettings, "up", []).vllm_python is None
+    monkeypatch.chdir(tmp_path)
+    assert read(UpSettings, "up", ["--vllm-python", "python"]).vllm_python == link
+    for wrong in (text, tmp_path, tmp_path / "none"):
+        monkeypatch.setenv("TAILWRIGHT_VLLM_PYTHON", str(wrong))
+        said = read(UpSettings, "up", [])
+        assert "vllm_python: wants the Python" in said and "TAILWRIGHT_VLLM_PYTHON" in said and str(wrong) in said
