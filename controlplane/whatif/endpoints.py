@@ -1,25 +1,36 @@
 """What-if questions over HTTP: nothing is kept, nothing changes."""
 
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
 from controlplane.auth import Reader
 from controlplane.auth.token_cache import AuthParts
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, NotFound, Overloaded, Unavailable
-from controlplane.contract.knobs import parse_config
-from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
+from controlplane.contract.knobs import (
+    KNOBS,
+    MAX_NUM_BATCHED_TOKENS,
+    MAX_NUM_SEQS,
+    NUM_SPECULATIVE_TOKENS,
+    PREFILL_CHUNK_SIZE,
+    parse_config,
+)
+from controlplane.contract.planning.whatif import TwinEngine, WhatIf, WhatIfCreate
 from controlplane.db import SessionDep
 from controlplane.fleet import store as fleet
+from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.telemetry import TelemetryReader
 from controlplane.whatif.pool_telemetry import gathered
 from controlplane.whatif.twin_desk import TwinDesk
 
 router = APIRouter(prefix="/api/v1", tags=["studies"])
-_EMBEDDED = "embedded"
+_VLLM_KNOWS = (MAX_NUM_BATCHED_TOKENS, PREFILL_CHUNK_SIZE, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS)
+"""Knobs that the twin can turn in vLLM's scheduler."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +50,7 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
     nodes = fleet.nodes(session, pool=asked.pool)
     if not nodes:
         raise NotFound(f"pool: no pool {asked.pool!r}", field="pool")
-    others = {node.backend for node in nodes} - {_EMBEDDED}
-    if others:
-        raise BadRequest(
-            f"pool: the twin knows the embedded engine's scheduler, not that of {', '.join(sorted(others))}",
-            field="pool",
-        )
+    engine = _engine(nodes, service.twin)
     number = fleet.pool_revision(session, asked.pool)
     if number is None:
         raise NotFound(
@@ -53,8 +59,43 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
             field="pool",
         )
     config = fleet.revision(session, number).knobs
+    if engine == "vllm":
+        _refuse_unknown(asked.knobs, config.knobs(), declared_for(session, asked.knobs, pool=asked.pool))
     parse_config(asked.knobs, base=config, prefix="knobs.")
     for place, knobs in enumerate(asked.others):
         parse_config(knobs, base=config, prefix=f"others[{place}].")
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
-    return service.twin.forecast(gathered(service.traffic, asked, config, number, trial))
+    return service.twin.forecast(gathered(service.traffic, asked, config, number, trial, engine))
+
+
+def _engine(nodes: Iterable[NodeView], twin: TwinDesk) -> TwinEngine:
+    """Whose scheduler the whole pool runs. Raises `BadRequest` where the twin does not know it."""
+    backends = Counter(node.backend for node in nodes)
+    if backends.keys() == {"embedded"}:
+        return "embedded"
+    if backends.keys() != {"vllm"}:
+        told = " and ".join(f"{backend} ({count})" for backend, count in sorted(backends.items()))
+        raise BadRequest(
+            f"pool: its nodes run {told}; the twin knows pools whose nodes all run the embedded engine, or all vLLM",
+            field="pool",
+        )
+    if twin.vllm_python is None:
+        raise BadRequest(
+            "pool: it runs vLLM, whose own scheduler makes the forecast: start the service with vllm_python "
+            "(--vllm-python), the Python of an environment with vLLM",
+            field="pool",
+        )
+    return "vllm"
+
+
+def _refuse_unknown(knobs: Mapping[str, Any], runs: Mapping[str, Any], declared: Collection[str]) -> None:
+    """Raises `BadRequest` for what the twin cannot turn in vLLM: another weight format, a knob that nodes declare. What
+    is no knob at all is left to `parse_config`."""
+    for name, value in knobs.items():
+        changes = value != runs[name] if name in KNOBS else name in runs or name in declared
+        if changes and name not in _VLLM_KNOWS:
+            raise BadRequest(
+                f"knobs.{name}: the twin of vLLM knows {', '.join(_VLLM_KNOWS)} alone; what {name} does, a study on a "
+                "trial node measures",
+                field=f"knobs.{name}",
+            )

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from agents.agent.reports.accumulator import Accumulator
-from agents.agent.reports.report import AgentCounts, NodeIdentity, packed
-from agents.agent.reports.report_table import ReportTable
-from agents.agent.reports.request_spans import encode_spans
 from controlplane.api import error_handlers
 from controlplane.app.service import TWIN
 from controlplane.auth import store as tokens
@@ -24,33 +19,17 @@ from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.errors import Unavailable
 from controlplane.contract.knobs import parse_config
 from controlplane.contract.planning.whatif import TwinTask, WhatIfCreate
-from controlplane.contract.reports import packed_report
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.whatif import endpoints
 from controlplane.whatif.twin_desk import TwinDesk
-from tests.controlplane.telemetry.ingesting import ingest_packed, ingest_traces
+from tests.controlplane.whatif.agent_events import report
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
 from tests.tuner.served_pool import START, Served, traffic
 
 CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
-
-
-def report(store: TelemetryStore, served: Served) -> None:
-    """What an agent beside the engine would have sent."""
-    made = Accumulator(None, 5.0)
-    made.hello({"kind": "hello", "boot": "b", "oldest": 1, "model": "m"})
-    for event in served.events():
-        made.count(event)
-    made.seal()
-    identity, table = NodeIdentity("gpu-1", "chat"), ReportTable()
-    for ordinal, tally in enumerate(made.take(), 1):
-        body = packed_report.encode(packed(tally, identity, bytes(range(16)), ordinal, AgentCounts(), table))
-        assert ingest_packed(store, body).accepted
-        if spans := encode_spans(tally, identity, b"k" * 32):
-            assert ingest_traces(store, ExportTraceServiceRequest.FromString(spans)).accepted
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +51,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
         _, token = tokens.issue(session, name="reader", scope=Scope.READ, now=START)
     store = TelemetryStore(database, lambda: now + timedelta(seconds=1))
     store.start()
-    report(store, served)
+    report(store, served.events(), "gpu-1", "chat")
     app = FastAPI()
     app.state.service = endpoints.WhatIfParts(
         database=database,
@@ -113,7 +92,7 @@ def test_a_forecast_comes_of_what_agents_reported(api: TestClient) -> None:
     [
         ({"pool": "nobody"}, 404, "no pool"),
         ({"pool": "new"}, 404, "no revision in production"),
-        ({"pool": "large"}, 400, "not that of vllm"),
+        ({"pool": "large"}, 400, "--vllm-python"),
         ({"knobs": {"max_num_seq": 3}}, 400, "max_num_seqs"),
         ({"knobs": {"max_num_seqs": 0}}, 400, "outside"),
         ({"knobs": {"quantization": "int8"}, "window_s": 150}, 400, "int8"),
