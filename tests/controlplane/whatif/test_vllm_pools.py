@@ -117,6 +117,7 @@ def test_steps_are_counted_and_took_as_long_as_requests_were_computed(store: Tel
     ]
     assert [one.seconds for one in task.windows] == pytest.approx([4.0, 5.0, 2.0], abs=1e-4)
     assert [one.kv_usage for one in task.windows] == [0.25, None, 0.25]
+    assert [one.hash_ids for one in task.workload.requests] == [[], []], "vLLM tells no blocks of prompts"
 
 
 def test_without_the_plugin_the_missing_part_is_named(store: TelemetryStore) -> None:
