@@ -43,7 +43,10 @@ def replica(figures: PoolFigures) -> TechniqueDraft:
         draft.forecast = forecast_address(figures.pool, replicas=str(figures.nodes + 1))
         draft.proof = "The twin forecasts it; a node more, compared before and after on Explore, proves it"
     else:
-        draft.proof = "A node more, compared before and after on Explore: the twin knows only the embedded engine"
+        draft.proof = (
+            "A node more, compared before and after on Explore; the twin forecasts pools of the embedded engine, and "
+            "of vLLM where the service has vllm_python"
+        )
     return draft
 
 

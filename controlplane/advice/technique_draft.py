@@ -73,5 +73,6 @@ class TechniqueDraft:
 
 
 def twin_knows(figures: PoolFigures) -> bool:
-    """The twin runs the embedded engine's scheduler, over a revision in production."""
+    """Whether every service could forecast it: the twin has the embedded engine's scheduler anywhere, vLLM's only where
+    it is given one; and it wants a revision in production."""
     return {node.backend for node in figures.serving} == {EMBEDDED} and figures.config is not None

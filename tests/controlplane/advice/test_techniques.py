@@ -167,10 +167,10 @@ def test_the_hardest_node_says_what_a_change_takes() -> None:
     assert of(Technique.REPLICA, BUSY).change_class is None
 
 
-def test_the_twin_is_not_asked_about_vllm() -> None:
+def test_a_forecast_of_vllm_is_not_offered() -> None:
     served = [node("gpu-1", "vllm")]
     assert not any(one.forecast for one in techniques(figures(serving=served)))
-    assert "only the embedded engine" in of(Technique.REPLICA, figures(serving=served)).proof
+    assert "vllm_python" in of(Technique.REPLICA, figures(serving=served)).proof
 
 
 @pytest.mark.parametrize(
