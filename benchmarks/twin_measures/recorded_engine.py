@@ -22,9 +22,9 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig
-from tuner.twin.nonnegative_fit import Row
+from tuner.twin.costs.nonnegative_fit import Row
+from tuner.twin.costs.step_terms import summed, terms_of
 from tuner.twin.simulated_engine import Arrival, EngineShape
-from tuner.twin.step_terms import summed, terms_of
 
 NO_TERMS = summed(())
 

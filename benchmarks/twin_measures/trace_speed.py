@@ -9,9 +9,9 @@ from pathlib import Path
 
 from agents.engine.scheduling.policy import Policy
 from controlplane.contract.knobs import parse_config
+from tuner.twin.costs.step_terms import StepCost
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine
-from tuner.twin.step_terms import StepCost
 from tuner.workload.trace_file import load
 
 COST = StepCost((0.012, 1 / 60_000, 2e-5, 1e-5, 8e-9, 1e-10))

@@ -24,18 +24,18 @@ from controlplane.contract.planning.whatif import (
     WhatIf,
 )
 from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.costs.nonnegative_fit import Row, fit
+from tuner.twin.costs.pace_wander import costs_around, wander
+from tuner.twin.costs.step_pause import pause
+from tuner.twin.costs.step_terms import NAMES, StepCost
+from tuner.twin.costs.telemetry_fit import kv_tokens, rows
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
 from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.forecast_text import summary_of
-from tuner.twin.nonnegative_fit import Row, fit
-from tuner.twin.pace_wander import costs_around, wander
 from tuner.twin.pool_run import Around, Pool, PoolRun, Serve, embedded, run_pool
 from tuner.twin.seen_hits import with_seen_hits
 from tuner.twin.simulated_engine import EngineShape
-from tuner.twin.step_pause import pause
-from tuner.twin.step_terms import NAMES, StepCost
-from tuner.twin.telemetry_fit import kv_tokens, rows
 from tuner.workload.rescale import cut
 
 WANTED: Sequence[tuple[str, float]] = [

@@ -10,9 +10,9 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import E2E, TPOT, TTFT
 from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.costs.step_terms import StepCost
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.simulated_engine import Arrival, EngineShape, SimulatedEngine, Story
-from tuner.twin.step_terms import StepCost
 from tuner.workload.trace import hash_id
 
 Floats = NDArray[np.float64]

@@ -25,9 +25,9 @@ from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.step_limits import StepLimit
 from tuner.twin.assumed_drafts import AssumedDrafter, Drafts
+from tuner.twin.costs.step_terms import StepCost, Terms, terms_of, with_decodes
 from tuner.twin.simulated_request import SimulatedRequest, Story
 from tuner.twin.steady_decodes import SteadyDecodes, idle_steps
-from tuner.twin.step_terms import StepCost, Terms, terms_of, with_decodes
 
 __all__ = ["Arrival", "EngineShape", "SimulatedEngine", "Story"]
 

@@ -19,8 +19,8 @@ from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig, parse_config
 from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.costs.step_terms import StepCost, summed, terms_of
 from tuner.twin.simulated_engine import Arrival, EngineShape, SimulatedEngine, Story
-from tuner.twin.step_terms import StepCost, summed, terms_of
 
 MODEL = Path(__file__).resolve().parents[3] / "agents/models/tailwright-py-5m"
 COST = StepCost((0.004, 2e-5, 1e-4, 3e-5, 1e-6, 2e-8))

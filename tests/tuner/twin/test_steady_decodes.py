@@ -10,8 +10,8 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.step_limits import StepLimit
+from tuner.twin.costs.step_terms import StepCost
 from tuner.twin.simulated_engine import Arrival, EngineShape, SimulatedEngine
-from tuner.twin.step_terms import StepCost
 
 COST = StepCost((0.004, 2e-5, 1e-4, 3e-5, 1e-6, 2e-8))
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.twin.nonnegative_fit import Row, fit
-from tuner.twin.step_terms import StepCost, Terms
+from tuner.twin.costs.nonnegative_fit import Row, fit
+from tuner.twin.costs.step_terms import StepCost, Terms
 
 TRUTH = StepCost((0.004, 5e-5, 2e-4, 0.0, 1e-6, 3e-8))
 

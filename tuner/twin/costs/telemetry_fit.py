@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.planning.whatif import StepWindow, span_of
-from tuner.twin.nonnegative_fit import Row
+from tuner.twin.costs.nonnegative_fit import Row
 
 _FEWEST_STEPS = 3
 

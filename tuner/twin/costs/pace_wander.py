@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from tuner.twin.nonnegative_fit import Fit, Row
-from tuner.twin.step_terms import StepCost
+from tuner.twin.costs.nonnegative_fit import Fit, Row
+from tuner.twin.costs.step_terms import StepCost
 
 STRETCHES = 8
 SURE = 0.975

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.twin.step_pause import pause
+from tuner.twin.costs.step_pause import pause
 
 
 @given(

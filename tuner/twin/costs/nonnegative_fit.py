@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from tuner.twin.step_terms import StepCost, Terms
+from tuner.twin.costs.step_terms import StepCost, Terms
 
 Floats = NDArray[np.float64]
 _ROUNDS = 4
