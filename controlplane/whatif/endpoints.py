@@ -59,11 +59,11 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
             field="pool",
         )
     config = fleet.revision(session, number).knobs
-    if engine == "vllm":
-        _refuse_unknown(asked.knobs, config.knobs(), declared_for(session, asked.knobs, pool=asked.pool))
-    parse_config(asked.knobs, base=config, prefix="knobs.")
-    for place, knobs in enumerate(asked.others):
-        parse_config(knobs, base=config, prefix=f"others[{place}].")
+    wanted = {"knobs.": asked.knobs} | {f"others[{place}].": knobs for place, knobs in enumerate(asked.others)}
+    for prefix, knobs in wanted.items():
+        if engine == "vllm":
+            _refuse_unknown(knobs, config.knobs(), declared_for(session, knobs, pool=asked.pool), prefix)
+        parse_config(knobs, base=config, prefix=prefix)
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
     return service.twin.forecast(gathered(service.traffic, asked, config, number, trial, engine))
 
@@ -88,14 +88,14 @@ def _engine(nodes: Iterable[NodeView], twin: TwinDesk) -> TwinEngine:
     return "vllm"
 
 
-def _refuse_unknown(knobs: Mapping[str, Any], runs: Mapping[str, Any], declared: Collection[str]) -> None:
+def _refuse_unknown(knobs: Mapping[str, Any], runs: Mapping[str, Any], declared: Collection[str], prefix: str) -> None:
     """Raises `BadRequest` for what the twin cannot turn in vLLM: another weight format, a knob that nodes declare. What
     is no knob at all is left to `parse_config`."""
     for name, value in knobs.items():
         changes = value != runs[name] if name in KNOBS else name in runs or name in declared
         if changes and name not in _VLLM_KNOWS:
             raise BadRequest(
-                f"knobs.{name}: the twin of vLLM knows {', '.join(_VLLM_KNOWS)} alone; what {name} does, a study on a "
+                f"{prefix}{name}: the twin of vLLM knows {', '.join(_VLLM_KNOWS)} alone; what {name} does, a study on a "
                 "trial node measures",
-                field=f"knobs.{name}",
+                field=f"{prefix}{name}",
             )

@@ -157,14 +157,14 @@ FACES = {
     "agents/engine": {"command", "options"},
     "agents/models": set(),
     "tuner": set(),
+    "tuner/twin": {"assumed_drafts", "dealt_traffic", "extrapolation", "forecast", "forecast_interval", "forecast_text"}
+    | {"pool_run", "seen_hits", "simulated_engine", "simulated_request", "steady_decodes", "token_runs", "twin_beside"}
+    | {"vllm_scheduler", "vllm_twin"},
     "web": {"dashboard"},
     "web/drawing": {"axes", "closing_band", "counted_bars", "curves", "heat_map"}
     | {"line_chart", "made_up", "mark_labels", "node_cells", "one_scale"}
     | {"parallel_trials", "ribbon", "share_bars", "sparkline", "stacks"}
     | {"trends", "trial_history", "units", "verdict_bar", "waterfall"},
-    "tuner/twin": {"assumed_drafts", "dealt_traffic", "extrapolation", "forecast", "forecast_interval", "forecast_text"}
-    | {"pool_run", "seen_hits", "simulated_engine", "simulated_request", "steady_decodes", "token_runs", "twin_beside"}
-    | {"vllm_scheduler", "vllm_twin"},
 }
 """What stands at the root of each package that has rooms."""
 

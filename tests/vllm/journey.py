@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -19,14 +20,16 @@ POOL = "vllm"
 
 class Journey:
     """`start("service")`, then `start("agent")`; the agent's node is a trial node, so that it can be set directly, or
-    what `role` says."""
+    what `role` says. options: of `tailwright up` besides."""
 
-    def __init__(self, folder: Path, server: VllmServer, role: NodeRole = NodeRole.TRIAL) -> None:
+    def __init__(
+        self, folder: Path, server: VllmServer, role: NodeRole = NodeRole.TRIAL, options: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        up = ["up", "--no-tuner", "--no-dashboard", "--port", str(port), "--data-dir", str(folder / "data")]
+        up = ["up", "--no-tuner", "--no-dashboard", "--port", str(port), "--data-dir", str(folder / "data"), *options]
         beside = ["--backend", "vllm", "--engine-url", server.url, "--vllm-dir", str(server.folder)]
         agent = ["--node", NODE, "--pool", POOL, "--role", role.value, "--server-url", self.url, *beside]
         agent += ["--state-dir", str(folder / "agent")]
