@@ -14,10 +14,10 @@ NULL_BLOCK = 0
 
 
 class Content(Protocol):
-    """What a block holds, as the one who registered it knows it."""
+    """What blocks hold, as the one who registered it knows it."""
 
-    def lose(self, group: int) -> None:
-        """The block of that group no longer holds it."""
+    def lose(self, group: int, places: list[int]) -> None:
+        """The blocks of that group that hold it at these places no longer do."""
 
 
 class BlockPool:
@@ -32,21 +32,23 @@ class BlockPool:
         self.held_by_group: defaultdict[int, int] = defaultdict(int)
         """Held blocks of each cache group."""
         self._blank: deque[int] = deque(range(1, num_blocks + 1))
-        self._cached: OrderedDict[int, None] = OrderedDict()  # Oldest first: the next to be evicted.
+        self.num_cached = 0
+        """Blocks that nobody holds and whose content a prompt may take up again."""
+        self._cached: OrderedDict[int, list[int]] = (
+            OrderedDict()
+        )  # By release, oldest first: each evicted from its end.
+        self._releases = 0
         self._holders = [0] * (num_blocks + 1)
         self._group = [0] * (num_blocks + 1)
         self._content: list[Content | None] = [None] * (num_blocks + 1)
+        self._place = [0] * (num_blocks + 1)  # In the content.
+        self._release = [0] * (num_blocks + 1)  # Of cached blocks: under which they are.
         self._drafted: set[int] = set()
 
     @property
     def num_free(self) -> int:
         """Blocks that `allocate` can give, cached ones included."""
         return self.num_blocks - self.num_held
-
-    @property
-    def num_cached(self) -> int:
-        """Blocks that nobody holds and whose content a prompt may take up again."""
-        return len(self._cached)
 
     @property
     def usage(self) -> float:
@@ -68,39 +70,40 @@ class BlockPool:
     def allocate_several(self, count: int, group: int = 0) -> list[int]:
         """So many blocks, as `allocate` gives one after another."""
         assert count <= self.num_free, "allocate from an empty pool"
-        blank, cached, holders, groups = self._blank, self._cached, self._holders, self._group
-        blocks = [blank.popleft() for _ in range(min(count, len(blank)))]
-        if evicted := count - len(blocks):
-            fallen = [cached.popitem(last=False)[0] for _ in range(evicted)]
-            self._forget(fallen)
-            blocks += fallen
-            self.evictions += evicted
+        blank, holders, groups = self._blank, self._holders, self._group
+        blocks = [blank.popleft() for _ in range(min(count, len(blank)))] if blank else []
+        if len(blocks) < count:
+            blocks += self._evict(count - len(blocks))
         for block in blocks:
             holders[block], groups[block] = 1, group
         self.num_held += count
         self.held_by_group[group] += count
         return blocks
 
-    def hold(self, block: int) -> None:
-        """One more holder of a cached or held block."""
-        if self._holders[block]:
-            self._holders[block] += 1
-        else:
-            del self._cached[block]
-            self._holders[block] = 1
-            self.num_held += 1
-            self.held_by_group[self._group[block]] += 1
+    def hold(self, blocks: Iterable[int]) -> None:
+        """One more holder of each of these cached or held blocks."""
+        holders, groups, by_group = self._holders, self._group, self.held_by_group
+        taken: list[int] = []
+        for block in blocks:
+            if not holders[block]:
+                taken.append(block)
+                by_group[groups[block]] += 1
+            holders[block] += 1
+        if taken:
+            self._take_up(taken)
 
-    def register(self, blocks: Sequence[int], contents: Sequence[Content]) -> None:
-        """Say that held blocks are full and what each holds, so that they are worth keeping once nobody holds them."""
-        for block, content in zip(blocks, contents, strict=True):
-            assert self._holders[block] and self._content[block] is None
-            self._content[block] = content
+    def register(self, blocks: Sequence[int], content: Content, start: int) -> None:
+        """Say that held blocks are full and what they hold, one after another from the place `start` on, so that they
+        are worth keeping once nobody holds them."""
+        holders, contents, places = self._holders, self._content, self._place
+        for place, block in enumerate(blocks, start):
+            assert holders[block] and contents[block] is None
+            contents[block], places[block] = content, place
 
     def release(self, blocks: Iterable[int]) -> None:
         """One holder less of each; give them last to first, so that a prompt's end is evicted before its start."""
         holders, groups, contents = self._holders, self._group, self._content
-        cached, blank = self._cached, self._blank
+        cached: list[int] = []
         freed, group = 0, 0  # Of this group: those of one mostly come together.
         for block in blocks:
             left = holders[block] - 1
@@ -113,10 +116,18 @@ class BlockPool:
                 freed, group = 0, groups[block]
             freed += 1
             if contents[block] is None:
-                blank.append(block)
+                self._blank.append(block)
             else:
-                cached[block] = None
+                cached.append(block)
         self._freed(freed, group)
+        if cached:
+            cached.reverse()
+            self._releases += 1
+            self._cached[self._releases] = cached
+            self.num_cached += len(cached)
+            releases, release = self._release, self._releases
+            for block in cached:
+                releases[block] = release
 
     def mark_drafted(self, block: int) -> None:
         """The draft model, too, has computed its keys and values of this block's tokens. Ignored without content."""
@@ -128,9 +139,11 @@ class BlockPool:
 
     def reset_cache(self) -> int:
         """Forget all content; returns the number of cached blocks that became blank. Held blocks stay held."""
-        count = len(self._cached)
-        self._blank.extend(self._cached)
+        count = self.num_cached
+        for cached in self._cached.values():
+            self._blank.extend(reversed(cached))
         self._cached.clear()
+        self.num_cached = 0
         self._forget([block for block, content in enumerate(self._content) if content is not None])
         return count
 
@@ -138,12 +151,50 @@ class BlockPool:
         self.held_by_group[group] -= count
         self.num_held -= count
 
+    def _take_up(self, blocks: list[int]) -> None:
+        """They are no longer cached, but held."""
+        self.num_held += len(blocks)
+        self.num_cached -= len(blocks)
+        release = self._release[blocks[0]]
+        cached = self._cached[release]
+        if cached[: len(blocks)] == blocks:  # The start of a prompt, mostly.
+            del cached[: len(blocks)]
+            if not cached:
+                del self._cached[release]
+            return
+        for block in blocks:
+            release = self._release[block]
+            self._cached[release].remove(block)
+            if not self._cached[release]:
+                del self._cached[release]
+
+    def _evict(self, count: int) -> list[int]:
+        """So many cached blocks, the least recently used first."""
+        evicted: list[int] = []
+        while (missing := count - len(evicted)) > 0:
+            release, cached = next(iter(self._cached.items()))
+            evicted += cached[: -missing - 1 : -1]
+            del cached[-missing:]
+            if not cached:
+                del self._cached[release]
+        self.num_cached -= count
+        self.evictions += count
+        self._forget(evicted)
+        return evicted
+
     def _forget(self, blocks: Iterable[int]) -> None:
         """What they hold, of all of which something is known."""
-        contents, groups = self._content, self._group
+        contents, places, groups = self._content, self._place, self._group
         if self._drafted:
             self._drafted.difference_update(blocks)
+        before, group = None, 0
+        lost: list[int] = []
         for block in blocks:
             content, contents[block] = contents[block], None
-            assert content is not None
-            content.lose(groups[block])
+            if content is not before or groups[block] != group:
+                if before is not None:
+                    before.lose(group, lost)
+                before, group, lost = content, groups[block], []
+            lost.append(places[block])
+        if before is not None:
+            before.lose(group, lost)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned
 from agents.engine.scheduling.prefix_hits import Hit, PrefixHits
-from agents.engine.scheduling.prefix_tree import Prefix
+from agents.engine.scheduling.prefix_tree import PrefixRun
 from agents.engine.scheduling.request import Request
 
 
@@ -151,7 +151,7 @@ class KvCache:
                 if place < len(table) and table[place] != NULL_BLOCK
             )
         if request.prefix is not None:
-            request.prefix.leave()
+            request.prefix.at(request.registered_blocks).leave(request.registered_blocks)
             request.prefix = None
         request.tables, request.slid = [], []
         request.num_computed = request.draft_computed = request.registered_blocks = request.drafted_blocks = 0
@@ -190,15 +190,16 @@ class KvCache:
             taken_up = min(found.count, reach)
             most = min(total - found.count + taken_up, blocks_spanned(window - 1 + chunk, size))
             needed += max(0, most - taken_up)
-        blocks = [block for table in found.tables for block in table if block != NULL_BLOCK]
+        blocks = found.tables[0]
+        if self._windows or len(found.tables) > 1:  # In the order against that of their release.
+            blocks = [block for row in zip(*found.tables[::-1], strict=True) for block in row if block != NULL_BLOCK]
         free = pool.num_free
         if needed > free - len(blocks) and needed > free - sum(not pool.is_held(block) for block in blocks):
             return False
         if self.prefix_caching:
             request.prefix = found.prefix or self._hits.salts.salted(request.salt)
-            request.prefix.enter()
-        for block in blocks:
-            pool.hold(block)
+            request.prefix.enter(found.count)
+        pool.hold(blocks)
         for group in self._full:
             found.tables[group] += pool.allocate_several(total - found.count, group)
         request.tables = found.tables
@@ -236,38 +237,39 @@ class KvCache:
         """Enter newly filled blocks in the tree. Where another request has filled one with the same tokens meanwhile,
         its block is shared from here on and the own one given back."""
         size = self.pool.block_size
-        full = request.num_computed // size
-        prefix = request.prefix
-        if prefix is not None and full > request.registered_blocks:
-            stood, place = prefix, request.registered_blocks
-            keys = list(request.blocks(place, full, size))
-            for key in keys:
-                if not (known := prefix.child(key)):
-                    break
-                self._share(request, place, known)
-                prefix, place = known, place + 1
+        stood, full = request.registered_blocks, request.num_computed // size
+        if request.prefix is not None and full > stood:
+            before = run = request.prefix.at(stood)
+            place = stood
+            keys = list(request.blocks(stood, full, size))
+            for run, end in before.follow(stood, keys):
+                self._share(request, run, place, end)
+                place = end
             if place < full:
                 filled = [table[place:full] for table in request.tables]
-                nodes = prefix.extended(keys[place - full :], zip(*filled, strict=True))
+                run = run.extended(place, keys[place - stood :], filled)
                 for blocks in filled:
-                    self.pool.register(blocks, nodes)
-                prefix = nodes[-1]
-            prefix.enter()
-            stood.leave()
-            request.prefix = prefix
+                    self.pool.register(blocks, run, place)
+            if run is (before := before.at(stood)):
+                run.move(stood, full)
+            else:
+                run.enter(full)
+                before.leave(stood)
+            request.prefix = run
         request.registered_blocks = full
 
-    def _share(self, request: Request, place: int, prefix: Prefix) -> None:
-        """The request has computed what this node holds, or held."""
-        for group, table in enumerate(request.tables):
-            known, own = prefix.blocks[group], table[place]
-            if known == NULL_BLOCK:
-                prefix.put(group, own)
-                self.pool.register([own], [prefix])
-            elif request.draft_computed <= place * self.pool.block_size or self.pool.is_drafted(known):
-                self.pool.hold(known)
-                self.pool.release([own])
-                table[place] = known
+    def _share(self, request: Request, run: PrefixRun, first: int, end: int) -> None:
+        """The request has computed what this run holds, or held, at these places."""
+        for place in range(first, end):
+            for table, known in zip(request.tables, run.blocks, strict=True):
+                own, there = table[place], known[place - run.start]
+                if there == NULL_BLOCK:
+                    known[place - run.start] = own
+                    self.pool.register([own], run, place)
+                elif request.draft_computed <= place * self.pool.block_size or self.pool.is_drafted(there):
+                    self.pool.hold([there])
+                    self.pool.release([own])
+                    table[place] = there
 
     def _mark_drafted(self, request: Request) -> None:
         """Remember with the blocks how far the draft model has come, for whoever takes them up."""

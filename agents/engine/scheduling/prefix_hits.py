@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
-from agents.engine.scheduling.prefix_tree import Prefix
+from agents.engine.scheduling.prefix_tree import PrefixRun
 from agents.engine.scheduling.request import Request
 
 
 @dataclass(frozen=True)
 class Hit:
-    """Blocks that hold a request's first `count` blocks: prefix is their node in the tree (None: none, or no prefix
+    """Blocks that hold a request's first `count` blocks: prefix is where they end in the tree (None: none, or no prefix
     cache); drafted: how many of them from the start the draft model has computed too."""
 
     count: int
-    prefix: Prefix | None
+    prefix: PrefixRun | None
     tables: list[list[int]]
     drafted: int
 
@@ -28,7 +28,7 @@ class PrefixHits:
     """Looks for a hit. salts: the top of the tree of prefixes."""
 
     def __init__(self, pool: BlockPool, groups: tuple[CacheGroup, ...], draft_group: int) -> None:
-        self.salts = Prefix(None, None, [NULL_BLOCK] * len(groups), 0)
+        self.salts = PrefixRun(None, None, 0, [], [[] for _ in groups])
         self.reach = [
             (number, pool.blocks_for(group.window - 1))
             for number, group in enumerate(groups)
@@ -48,32 +48,38 @@ class PrefixHits:
         """The longest run of blocks from the start that need not be computed. Groups without a window need all of its
         blocks, the others those that the token after it looks at."""
         size = self._pool.block_size
-        node = self.salts.child(request.salt)
-        path: list[Prefix] = []
+        top = self.salts.children.get(request.salt)
+        tables: list[list[int]] = [[] for _ in range(self._groups)]
+        if top is None or not top.children:
+            return Hit(0, None, tables, 0)
+        run = top
+        for run, end in top.follow(0, request.blocks(0, request.skippable // size, size)):
+            for table, known in zip(tables, run.blocks, strict=True):
+                table += known[: end - run.start]
+        count = len(tables[0])
+        for group in self._full:
+            if NULL_BLOCK in tables[group]:
+                count = min(count, tables[group].index(NULL_BLOCK))
+        if self.reach:
+            count = self._usable_by_windows(tables, count)
+        for table in tables:
+            del table[count:]
+        for group, reach in self.reach:
+            tables[group][: max(0, count - reach)] = [NULL_BLOCK] * max(0, count - reach)
+        return Hit(count, run.at(count) if count else None, tables, self._drafted_run(tables[self._draft_group]))
+
+    def _usable_by_windows(self, tables: list[list[int]], most: int) -> int:
+        """How many blocks from the start, of the first `most`, leave each window group with all that it looks at."""
         count = 0
         runs = [0] * len(self.reach)  # Present blocks of each window group without a gap, up to here.
-        if node is None or not node.has_children:
-            return Hit(0, None, [[] for _ in range(self._groups)], 0)
-        for place, key in enumerate(request.blocks(0, request.skippable // size, size)):
-            node = node.child(key)
-            if node is None or (NULL_BLOCK in node.blocks and self._lacks_a_block(node)):
-                break
-            path.append(node)
+        for place in range(most):
             usable = True
             for number, (group, reach) in enumerate(self.reach):
-                runs[number] = runs[number] + 1 if node.blocks[group] != NULL_BLOCK else 0
+                runs[number] = runs[number] + 1 if tables[group][place] != NULL_BLOCK else 0
                 usable = usable and runs[number] >= min(place + 1, reach)
             if usable:
                 count = place + 1
-        del path[count:]
-        tables = [[prefix.blocks[group] for prefix in path] for group in range(self._groups)]
-        for group, reach in self.reach:
-            tables[group][: max(0, count - reach)] = [NULL_BLOCK] * max(0, count - reach)
-        return Hit(count, path[-1] if path else None, tables, self._drafted_run(tables[self._draft_group]))
-
-    def _lacks_a_block(self, node: Prefix) -> bool:
-        """Of a group without a window."""
-        return any(node.blocks[group] == NULL_BLOCK for group in self._full)
+        return count
 
     def _shared_with(self, parent: Request, child: Request) -> Hit | None:
         """What a child can share of a running request's own blocks; None where that is nothing."""
@@ -90,7 +96,7 @@ class PrefixHits:
         tables = [table[:count] for table in parent.tables]
         for group, reach in self.reach:
             tables[group][: max(0, count - reach)] = [NULL_BLOCK] * max(0, count - reach)
-        prefix = parent.prefix.shortened(parent.registered_blocks - count) if parent.prefix else None
+        prefix = parent.prefix.at(count) if parent.prefix and count else None
         return Hit(count, prefix, tables, min(parent.draft_computed // size, count))
 
     def _drafted_run(self, table: list[int]) -> int:

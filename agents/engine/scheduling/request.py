@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from agents.engine.request.params import SamplingParams
 from agents.engine.request.token_history import TokenHistory
 from agents.engine.request.token_logprob import TokenLogprob
-from agents.engine.scheduling.prefix_tree import Prefix
+from agents.engine.scheduling.prefix_tree import PrefixRun
 from agents.engine.speculation.gate import Track
 from agents.engine.speculation.ngram import NgramIndex
 from controlplane.contract.reports import finish_reasons
@@ -128,7 +128,7 @@ class Request:
         self.covered = 0
         self.settle_at = 0
         self.slid: list[int] = []
-        self.prefix: Prefix | None = None
+        self.prefix: PrefixRun | None = None
         self.registered_blocks = 0
         self.drafted_blocks = 0
         self.cached_tokens = 0

@@ -305,6 +305,22 @@ def test_a_preempted_request_finds_its_own_blocks_again() -> None:
     assert request.num_computed == 8
 
 
+def test_a_request_goes_on_where_others_branched_off_and_are_gone() -> None:
+    cache = _cache(20)
+    _served(cache, list(range(16)))
+    running = _request([*range(8), *range(50, 62)])
+    assert cache.admit(running) and running.num_computed == 8
+    _served(cache, [*range(8), *range(60, 68)])
+    free = cache.pool.num_free
+    taken = cache.pool.allocate_several(free)  # Of the others nothing is left.
+    cache.pool.release(taken)
+    _compute(cache, running, SIZE)
+    cache.release(running)
+    assert cache._hits.find(_request([*range(8), *range(50, 63)])).count == 5
+    for gone in (list(range(17)), [*range(8), *range(60, 69)]):
+        assert cache._hits.find(_request(gone)).count == 2
+
+
 def test_reset_while_a_request_runs_forgets_what_it_had_computed() -> None:
     cache = _cache(20)
     running = _request(list(range(10)))

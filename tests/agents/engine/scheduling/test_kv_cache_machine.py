@@ -5,6 +5,7 @@ group, tokens up to there) gave the keys, and checks on every read that a layer 
 there. So a foreign, stale, missing or null block is found wherever it comes from.
 """
 
+from collections import Counter
 from itertools import product
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
-from agents.engine.scheduling.prefix_tree import Prefix
+from agents.engine.scheduling.prefix_tree import PrefixRun
 from agents.engine.scheduling.request import Request
 
 MOST = 16
@@ -224,19 +225,24 @@ class CacheMachine(RuleBasedStateMachine):
     def _longest_hit(self, request: Request) -> int:
         """By the definition, tried from the longest down: every block that a layer will look at is there."""
         size = self.size
-        node = self.cache._hits.salts.children.get(request.salt)
-        path: list[Prefix] = []
-        while node is not None:
+        path: list[list[int]] = []
+        run = self.cache._hits.salts.children.get(request.salt)
+        while run is not None:
+            for number, key in enumerate(run.keys):
+                start = len(path) * size
+                if key != tuple(request.tokens[start : start + size]):
+                    break
+                path.append([table[number] for table in run.blocks])
             start = len(path) * size
-            node = node.children.get(tuple(request.tokens[start : start + size]))
-            path += [node] if node is not None else []
+            whole = len(path) == run.end
+            run = run.children.get(tuple(request.tokens[start : start + size])) if whole else None
         for count in range(min(len(path), (len(request.tokens) - 1) // size), 0, -1):
             seen = (
                 (group, place // size)
                 for group, window in enumerate(self.windows)
                 for place in range(0 if window is None else max(0, count * size - window + 1), count * size)
             )
-            if all(path[block].blocks[group] != NULL_BLOCK for group, block in seen):
+            if all(path[block][group] != NULL_BLOCK for group, block in seen):
                 return count
         return 0
 
@@ -280,29 +286,53 @@ class CacheMachine(RuleBasedStateMachine):
     def the_tree_holds_what_is_used_and_nothing_else(self) -> None:
         if not hasattr(self, "pool"):
             return
-        standing = [one.prefix for one in self.running if one.prefix is not None]
-        assert len(standing) == (len(self.running) if self.cache.prefix_caching else 0)
+        assert all((one.prefix is not None) == self.cache.prefix_caching for one in self.running)
         contents = {}
-        nodes: list[tuple[Prefix, str | None, tuple[int, ...]]] = [(self.cache._hits.salts, None, ())]
-        while nodes:
-            node, salt, tokens = nodes.pop()
-            for key, child in node.children.items():
-                if isinstance(key, tuple):
-                    nodes.append((child, salt, tokens + key))
-                else:
-                    assert key is None or isinstance(key, str)
-                    nodes.append((child, key, ()))
-            own = {block: node for block in node.blocks if block != NULL_BLOCK}
-            contents.update(own)
-            for group, block in enumerate(node.blocks):
-                for place in range(len(tokens) - self.size, len(tokens)) if block != NULL_BLOCK else ():
-                    assert self.memory[block, place % self.size] == Key(group, salt, tokens[: place + 1])
-            uses = len(own) + len(node.children) + sum(prefix is node for prefix in standing)
-            assert node._uses == uses and (uses or node is self.cache._hits.salts)
-        known = {block: content for block, content in enumerate(self.pool._content) if content is not None}
+        standing = [
+            (one.prefix.at(count), count) for one in self.running if one.prefix for count in [one.registered_blocks]
+        ]
+        for run, salt, tokens in self._runs():
+            tables = run.blocks
+            assert len(tables) == len(self.windows) and all(len(table) == len(run.keys) for table in tables)
+            for place, key in enumerate(run.keys, run.start):
+                assert isinstance(key, tuple) and len(key) == self.size
+                tokens += key
+                for group, table in enumerate(tables):
+                    if (block := table[place - run.start]) != NULL_BLOCK:
+                        assert block not in contents
+                        contents[block] = run, place
+                        for seen in range(len(tokens) - self.size, len(tokens)):
+                            assert self.memory[block, seen % self.size] == Key(group, salt, tokens[: seen + 1])
+            ends = [count for one, count in standing if one is run]
+            assert Counter(ends) == run._standing
+            if not run.children:
+                assert run.end in ends or any(table[-1:] not in ([], [NULL_BLOCK]) for table in tables), (
+                    "no use at its end"
+                )
+        known = {
+            block: (content.at(place + 1), place)
+            for block, (content, place) in enumerate(zip(self.pool._content, self.pool._place, strict=True))
+            if isinstance(content, PrefixRun)
+        }
         assert contents == known
         held = sum(self.pool.is_held(block) for block in contents)
         assert len(contents) - held == self.pool.num_cached
+
+    def _runs(self) -> list[tuple[PrefixRun, str | None, tuple[int, ...]]]:
+        """With their salts, and the tokens before them."""
+        found: list[tuple[PrefixRun, str | None, tuple[int, ...]]] = []
+        for salt, top in self.cache._hits.salts.children.items():
+            assert salt is None or isinstance(salt, str)
+            assert top.start == 0 and not top.keys
+            coming = [(top, ())]
+            while coming:
+                run, tokens = coming.pop()
+                found.append((run, salt, tokens))
+                tokens += tuple(token for key in run.keys for token in key)  # type: ignore[attr-defined]
+                for key, child in run.children.items():
+                    assert child.parent is run and child.keys[0] == key and child.start == run.end
+                    coming.append((child, tokens))
+        return found
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):
