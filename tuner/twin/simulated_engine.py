@@ -4,13 +4,13 @@ Guarantee: what each step computes is decided by `agents.engine.scheduling`, unc
 engine that was given the same arrivals and whose steps took the same time. Every request that fits ends with all its
 tokens, each counted once; one that can never fit, or that the queue refuses, is told as refused.
 
-A decode that needs no block and does not end gets one token in every step, whatever is decided for others, as long as
-tokens and blocks suffice for all rows. Those are set apart (steady_decodes.py), and the scheduler plans for the others
-with the seats and tokens that they leave; so a step costs what its prompts cost, and those that only such rows are in
-are taken at once, for the same sum of seconds. Where it is not certain to be the same, the scheduler has all rows back.
+A decode gets one token in every step, whatever is decided for others, as long as tokens and blocks suffice for all
+rows. Such rows are set apart (steady_decodes.py), and the scheduler plans for the others with the seats and tokens that
+they leave; so a step costs what its prompts cost. A row is looked at only when it needs a block, fills one or ends;
+steps in which none does and nobody else runs are taken at once, for the same sum of seconds. Where it is not certain to
+be the same, the scheduler has all rows back.
 """
 
-from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.policy import Policy, Rank
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.scheduler import Scheduler
-from agents.engine.scheduling.step_plan import StepPlan
+from agents.engine.scheduling.step_plan import StepPlan, Work
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.step_limits import StepLimit
 from tuner.twin.assumed_drafts import AssumedDrafter, Drafts
@@ -105,12 +105,13 @@ class SimulatedEngine:
         self._params: dict[tuple[int, int], SamplingParams] = {}
         self._left_over: dict[int, EngineConfig] = {0: config}  # By the number of steady rows.
         self._now = 0.0
+        self._due: list[SimulatedRequest] = []  # Of the steady ones, in the step being planned: by rank.
         self._nobody_fits = False  # Whoever is next in the queue found too few blocks free, and nothing has changed.
 
     @property
     def steady_rows(self) -> int:
         """Running requests that the scheduler does not see now."""
-        return self._steady.rows
+        return self._steady.rows + len(self._due)
 
     def run(self, arrivals: Iterable[Arrival]) -> list[Story]:
         """Until all have ended; a story for each, in their order, which is that of their times."""
@@ -151,63 +152,82 @@ class SimulatedEngine:
 
     def _advance(self, until_s: float) -> None:
         """One step; or as many as differ in nothing, of those that begin before that time."""
-        steady, scheduler = self._steady, self.scheduler
-        running = scheduler.running
+        steady, running = self._steady, self.scheduler.running
         if steady.rows:
             if steady.due_at <= self.steps:
-                for request in steady.take(self.steps, self._now):
-                    insort(running, request, key=_rank)
+                self._due = steady.take(self.steps, self._now)
             elif not running and self._nobody_starts():
                 self._repeat(until_s)
                 return
             if not self._all_rows_have_room():
-                running += steady.take_all(self.steps, self._now)
+                running += self._due + steady.take_all(self.steps, self._now)
                 running.sort(key=_rank)
+                self._due = []
         self._step()
 
     def _nobody_starts(self) -> bool:
         """Whoever waits is kept out by want of seats, or by want of blocks, of which there are ever fewer."""
-        return not len(self.scheduler.waiting) or self._nobody_fits or self._steady.rows >= self._config.max_num_seqs
+        return not len(self.scheduler.waiting) or self._nobody_fits or self.steady_rows >= self._config.max_num_seqs
 
     def _all_rows_have_room(self) -> bool:
-        """Whether every row surely gets its token, so that none of the steady ones is left out or preempted."""
-        running, groups, free = self.scheduler.running, len(self.scheduler.cache.groups), self._pool.num_free
-        if self._steady.rows + len(running) >= self._config.max_num_batched_tokens:
+        """Whether every row surely gets its token, so that none of the steady ones is left out or preempted, and those
+        that are due may be given theirs before anybody else is."""
+        due, running = self._due, self.scheduler.running
+        groups, free = len(self.scheduler.cache.groups), self._pool.num_free
+        if self.steady_rows + len(running) >= self._config.max_num_batched_tokens:
             return False
-        if len(running) * groups <= free:
+        if due and any([len(request.tokens) == request.num_computed + 1 for request in running]):
+            return False  # Decodes get their blocks by rank.
+        if (len(due) + len(running)) * groups <= free:
             return True
-        return sum([len(request.tokens) > request.covered for request in running]) * groups <= free
+        return sum([len(request.tokens) > request.covered for request in due + running]) * groups <= free
 
     def _step(self) -> None:
-        """As the scheduler plans it. Steady rows go without it: their tokens and seats are taken off what it has."""
-        scheduler, steady = self.scheduler, self._steady
-        scheduler.config = self._config_beside(steady.rows)
-        plan = scheduler.schedule(self._drafter, self._now)
-        assert plan.works or steady.rows, "the foremost request advances in every step"
-        terms = with_decodes(terms_of(plan), steady.rows, steady.context)
+        """As the scheduler plans it. Steady rows go without it, due or not: their tokens and seats are taken off what
+        it has."""
+        scheduler, steady, due = self.scheduler, self._steady, self._due
+        running, rows = scheduler.running, self.steady_rows
+        works = [self._decode(request) for request in due]
+        plan = _NOTHING
+        stays = self._nobody_fits
+        if running or not rows or not self._nobody_starts():
+            scheduler.config = self._config_beside(rows)
+            plan = scheduler.schedule(self._drafter, self._now)
+            assert plan.works or rows, "the foremost request advances in every step"
+            # Whoever did not fit may fit once a block comes back, or is filled that begins as he does.
+            lane = scheduler.policy.long_prompt_threshold
+            stays = plan.limit is StepLimit.KV_MEMORY and not plan.preemptions and not lane
+        context = steady.context + sum([len(request.tokens) for request in due])
+        terms = with_decodes(terms_of(plan), rows, context)
         seconds = self._cost.seconds(terms) if self._seconds_of is None else self._seconds_of(plan)
         if self._watcher is not None:
             self._watcher(plan, self._now, seconds)
         self._now += seconds
         self.busy_s += seconds
         self.steps += 1
-        self.most_running = max(self.most_running, steady.rows + len(scheduler.running))
+        self.most_running = max(self.most_running, rows + len(running))
         if steady.rows:
             self.gaps.add(seconds, steady.rows)
             steady.stepped(1)
-        self._commit(plan)
+        running += due
+        self._due = []
+        self._commit(works + plan.works, stays)
         if not self._may_be_steady:  # Else it steers nothing.
             scheduler.observe(plan, seconds)
 
-    def _commit(self, plan: StepPlan) -> None:
+    def _decode(self, request: SimulatedRequest) -> Work:
+        """As the scheduler would plan it: decodes get their blocks by rank, before any prompt does."""
+        length = len(request.tokens)
+        grown = self.scheduler.cache.grow(request, length)
+        assert grown, "there was room for all"
+        return Work(request, length - 1, 1)
+
+    def _commit(self, works: list[Work], stays: bool) -> None:
+        """stays: whether whoever is next in the queue finds too few blocks if none comes back."""
         scheduler, steady = self.scheduler, self._steady
-        rows = steady.rows + len(scheduler.running)
-        may_be_steady = self._may_be_steady and rows < self._config.max_num_batched_tokens
-        # Whoever did not fit may fit once a block comes back, or is filled that begins as he does.
-        stays = (
-            plan.limit is StepLimit.KV_MEMORY and not plan.preemptions and not scheduler.policy.long_prompt_threshold
-        )
-        for work in plan.works:
+        running = scheduler.running
+        may_be_steady = self._may_be_steady and steady.rows + len(running) < self._config.max_num_batched_tokens
+        for work in works:
             request = work.request
             assert isinstance(request, SimulatedRequest)
             if not work.samples:
@@ -218,10 +238,12 @@ class SimulatedEngine:
             self._deliver(request)
             if reason:
                 request.story.ended_s, request.story.outputs = self._now, request.num_outputs
-            elif may_be_steady and (idle := idle_steps(request)) > 0:
-                scheduler.running.remove(request)
-                steady.add(request, self.steps, idle)
+            elif may_be_steady:
+                running.remove(request)
+                steady.add(request, self.steps, idle_steps(request))
             stays = stays and not reason and request.registered_blocks == filled
+        if self._may_be_steady and not may_be_steady:
+            running.sort(key=_rank)
         self._nobody_fits = stays
 
     def _deliver(self, request: SimulatedRequest) -> None:
@@ -272,6 +294,10 @@ class SimulatedEngine:
             found = self._config.model_copy(update={"max_num_batched_tokens": tokens, "max_num_seqs": seats})
             self._left_over[rows] = found
         return found
+
+
+_NOTHING = StepPlan([], 0, 0, StepLimit.NO_WORK)
+"""What the scheduler would plan where nobody runs that it sees, and nobody starts."""
 
 
 def _rank(request: Request) -> Rank:

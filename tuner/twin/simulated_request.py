@@ -1,12 +1,14 @@
 """A request of the simulated engine: the scheduler's own, whose tokens are counted and told apart, not known."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.request import Request
+from agents.engine.scheduling.request import FinishReason, Request
 from tuner.twin.token_runs import Key, TokenRuns
+
+_counted = cast(Callable[[int], list[int]], range)
 
 
 @dataclass(slots=True)
@@ -23,15 +25,16 @@ class Story:
 
 
 class SimulatedRequest(Request):
-    """`tokens` has a zero for each: as many as there are, which is all that the scheduler looks at besides `blocks`."""
+    """`tokens` is a range: it has as many as there are, which is all that the scheduler looks at besides `blocks`."""
 
-    __slots__ = ("_keys", "_runs", "advanced_at", "delivered_s", "story")
+    __slots__ = ("_keys", "_most", "_runs", "advanced_at", "delivered_s", "story")
 
     def __init__(self, number: int, prompt: Sequence[int], params: SamplingParams, story: Story) -> None:
         """number: of all requests of an engine; its outputs are of a token of its own."""
-        zeros = cast(list[int], bytearray(len(prompt)))  # An eighth of a list; grows and tells its length as one.
         super().__init__(str(number), (0,), params, arrived_at=story.arrived_s)
-        self.tokens, self.prompt_length = zeros, len(zeros)
+        self.prompt_length = len(prompt)
+        self._most = self.prompt_length + params.max_tokens
+        self.tokens = _counted(self.prompt_length)
         self.story = story
         self.delivered_s: float | None = None
         """When a step last gave it tokens."""
@@ -46,9 +49,14 @@ class SimulatedRequest(Request):
             self._keys = self._runs.keys(self.most_tokens // block_size, block_size)
         return self._keys[first:end]
 
+    def append(self, token: int) -> FinishReason | None:
+        count = len(self.tokens) + 1
+        self.tokens = _counted(count)
+        return FinishReason.LENGTH if count >= self._most else None
+
     def advance(self, steps: int, now: float) -> None:
         """It decoded in so many steps, the last of which ended now."""
         if steps:
-            self.tokens.extend(bytes(steps))
+            self.tokens = _counted(len(self.tokens) + steps)
             self.num_computed += steps
             self.delivered_s = now

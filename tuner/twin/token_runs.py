@@ -10,24 +10,23 @@ from itertools import groupby, repeat
 from operator import eq
 from typing import overload
 
-_OTHERS = 2
-"""Runs at the end that are seldom a block long: what only one prompt has, and what it is answered."""
-
 Key = int | tuple[int, ...]
 
 
 class TokenRuns(Sequence[int]):
     """A sequence of token ids that grows at its end."""
 
-    __slots__ = ("_ends", "_values")
+    __slots__ = ("_each", "_ends", "_even", "_values")
 
     def __init__(self, tokens: Sequence[int] = ()) -> None:
         """Of any others, a copy."""
         self._values: list[int] = []
         self._ends: list[int] = []
+        self._even, self._each = 0, 0  # The first so many runs, at least, have so many tokens each.
         if isinstance(tokens, TokenRuns):
             self._values += tokens._values
             self._ends += tokens._ends
+            self._even, self._each = tokens._even, tokens._each
             return
         for token, run in groupby(tokens):
             self.extend(token, sum(1 for _ in run))
@@ -41,6 +40,7 @@ class TokenRuns(Sequence[int]):
                 found.extend(token, each)
         else:
             found._values, found._ends = list(tokens), list(range(each, each * len(tokens) + 1, each))
+            found._even, found._each = len(tokens), each
         return found
 
     def extend(self, token: int, count: int) -> None:
@@ -50,6 +50,7 @@ class TokenRuns(Sequence[int]):
         length = len(self) + count
         if self._values and self._values[-1] == token:
             self._ends[-1] = length
+            self._even = min(self._even, len(self._ends) - 1)
         else:
             self._values.append(token)
             self._ends.append(length)
@@ -57,14 +58,9 @@ class TokenRuns(Sequence[int]):
     def keys(self, count: int, size: int) -> list[Key]:
         """Of the first `count` blocks of `size` tokens."""
         found: list[Key] = []
-        found += self._values[: max(0, self._whole_runs(count, size))]
-        found += [self.key(start, start + size) for start in range(len(found) * size, count * size, size)]
-        return found
-
-    def _whole_runs(self, count: int, size: int) -> int:
-        """Of how many blocks at the start each is a run, all looked at at once."""
-        whole = min(count, len(self._ends) - _OTHERS)
-        return whole if self._ends[: max(0, whole)] == list(range(size, whole * size + 1, size)) else 0
+        if size == self._each:
+            found += self._values[: min(count, self._even)]
+        return found + [self.key(start, start + size) for start in range(len(found) * size, count * size, size)]
 
     def key(self, start: int, end: int) -> Key:
         """Of the tokens from `start` up to `end`: their only one; or each run's token, and its length."""
