@@ -160,10 +160,18 @@ class SimulatedEngine:
                 self._repeat(until_s)
                 return
             if not self._all_rows_have_room():
-                running += self._due + steady.take_all(self.steps, self._now)
-                running.sort(key=_rank)
-                self._due = []
+                self._due += steady.take_all(self.steps, self._now)
+                self._bring_back()
+            elif self._due and any([len(request.tokens) == request.num_computed + 1 for request in running]):
+                self._bring_back()  # Decodes get their blocks by rank.
         self._step()
+
+    def _bring_back(self) -> None:
+        """The due rows, to the scheduler."""
+        running = self.scheduler.running
+        running += self._due
+        running.sort(key=_rank)
+        self._due = []
 
     def _nobody_starts(self) -> bool:
         """Whoever waits is kept out by want of seats, or by want of blocks, of which there are ever fewer."""
@@ -176,8 +184,6 @@ class SimulatedEngine:
         groups, free = len(self.scheduler.cache.groups), self._pool.num_free
         if self.steady_rows + len(running) >= self._config.max_num_batched_tokens:
             return False
-        if due and any([len(request.tokens) == request.num_computed + 1 for request in running]):
-            return False  # Decodes get their blocks by rank.
         if (len(due) + len(running)) * groups <= free:
             return True
         return sum([len(request.tokens) > request.covered for request in due + running]) * groups <= free
