@@ -95,7 +95,7 @@ def _refuse_unknown(knobs: Mapping[str, Any], runs: Mapping[str, Any], declared:
         changes = value != runs[name] if name in KNOBS else name in runs or name in declared
         if changes and name not in _VLLM_KNOWS:
             raise BadRequest(
-                f"{prefix}{name}: the twin of vLLM knows {', '.join(_VLLM_KNOWS)} alone; what {name} does, a study on a "
-                "trial node measures",
+                f"{prefix}{name}: the twin of vLLM knows {', '.join(_VLLM_KNOWS)} alone; what {name} does, a study on "
+                "a trial node measures",
                 field=f"{prefix}{name}",
             )

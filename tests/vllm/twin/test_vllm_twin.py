@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from tests.vllm.prompts import prompts
 from tests.vllm.real_vllm import VllmServer
 
 SCRIPT = Path(__file__).with_name("both_plans.py")
+SERVED_WINDOWS = 24
 CACHE = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 
 
@@ -69,15 +71,15 @@ def test_it_plans_what_a_real_vllm_plans(vllm_executable: Path, knobs: dict[str,
 
 @pytest.fixture
 def served(vllm_executable: Path, vllm_server: VllmServer, tmp_path: Path) -> Iterator[Journey]:
-    """A service that knows where vLLM is; its pool's node has served for ten windows, a few requests at a time."""
+    """A service that knows where vLLM is; its pool's node has served for two minutes, a few requests at a time."""
     python = vllm_executable.with_name("python")
     made = Journey(tmp_path, vllm_server, NodeRole.SERVING, ("--vllm-python", str(python)))
     try:
         made.start("service")
         made.start("agent")
-        asked, until = prompts(400, seed=5), time.time() + 10 * WINDOW_S
-        while time.time() < until and asked:
-            answers = vllm_server.complete_all([asked.pop() for _ in range(min(4, len(asked)))], 24)
+        asked, until = cycle(prompts(300, seed=5)), time.time() + SERVED_WINDOWS * WINDOW_S
+        while time.time() < until:
+            answers = vllm_server.complete_all(list(islice(asked, 4)), 48)
             assert not any(answer.failed for answer in answers)
         yield made
     finally:
@@ -87,12 +89,13 @@ def served(vllm_executable: Path, vllm_server: VllmServer, tmp_path: Path) -> It
 def test_a_pool_that_runs_vllm_is_forecast_by_its_own_telemetry(served: Journey) -> None:
     with served.client() as client:
         wait_for("requests are told", lambda: len(client.requests(pool=POOL, limit=60).items) >= 60, 60)
-        told = client.what_if(WhatIfCreate(pool=POOL, window_s=60.0, load=3.0))
-        wider = client.what_if(WhatIfCreate(pool=POOL, window_s=60.0, load=3.0, knobs={"max_num_seqs": 1}))
+        asked = WhatIfCreate(pool=POOL, window_s=SERVED_WINDOWS * WINDOW_S, load=3.0)
+        told = client.what_if(asked)
+        narrow = client.what_if(asked.model_copy(update={"knobs": {"max_num_seqs": 1}}))
     assert told.fit["steps"] > 0.0
     assert set(told.measured) <= set(told.as_is.quantiles) and "tpot:0.5" in told.error
     assert told.as_is.requests > 20
     for quantile in told.changed.quantiles.values():
         assert 0.0 < quantile.low_s <= quantile.value_s <= quantile.high_s
     assert told.changed.busy > told.as_is.busy
-    assert wider.changed.quantiles["ttft:0.95"].value_s > told.changed.quantiles["ttft:0.95"].value_s, "one at a time"
+    assert narrow.changed.quantiles["ttft:0.95"].value_s > told.changed.quantiles["ttft:0.95"].value_s, "one at a time"
