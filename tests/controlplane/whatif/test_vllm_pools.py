@@ -93,11 +93,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def store(database: Database) -> Iterator[TelemetryStore]:
-    """Two pools of vLLM: with the plugin's scheduler, and without it."""
+    """Pools of vLLM: with the plugin's scheduler, without it, and of two nodes."""
     made = TelemetryStore(database, lambda: NOW)
     made.start()
     report(made, events(SERVED), "gpu-1", "chat")
     report(made, events([one for one in SERVED if isinstance(one, Iteration)]), "gpu-2", "plain")
+    for node, last in (("gpu-3", 4.0), ("gpu-4", 2.5)):
+        one = request(node, arrived=0.5, scheduled=1.0, first=2.0, last=last)
+        report(made, events([one, counted(4.5, no_work=10)]), node, "two")
     yield made
     made.close()
 
@@ -130,8 +133,10 @@ def test_where_nobody_served_nothing_is_said_to_be_missing(store: TelemetryStore
     assert (task.records, task.windows) == ([], [])
 
 
-def test_other_nodes_requests_do_not_make_a_node_busy(store: TelemetryStore) -> None:
-    assert task_of(store, "chat", "gpu-1").windows == []
+def test_a_node_is_busy_with_its_own_requests_alone(store: TelemetryStore) -> None:
+    found = {one.node: one.seconds for one in task_of(store, "two").windows}
+    assert found == pytest.approx({"gpu-3": 3.0, "gpu-4": 1.5}, abs=1e-4)
+    assert [one.node for one in task_of(store, "two", "gpu-3").windows] == ["gpu-4"]
 
 
 Api = Callable[[Path | None], TestClient]
@@ -208,6 +213,6 @@ def test_what_is_refused_names_the_mend(
 def test_vllm_has_a_time_of_its_own(tmp_path: Path, store: TelemetryStore) -> None:
     hanging = tmp_path / "hanging.py"
     hanging.write_text("import threading\nthreading.Event().wait()\n")
-    desk = TwinDesk((sys.executable, str(hanging)), PYTHON, timeout_s=600.0, vllm_timeout_s=0.2)
+    desk = TwinDesk((sys.executable, str(hanging)), PYTHON, timeout_s=30.0, vllm_timeout_s=0.2)
     with pytest.raises(Unavailable, match=r"longer than 0\.2 s"):
         desk.forecast(task_of(store, "chat"))
