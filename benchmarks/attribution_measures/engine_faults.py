@@ -1,4 +1,4 @@
-"""Faults of eight kinds that real engines can be given: what they are sent, how they are set, on what machine.
+"""Faults of nine kinds that real engines can be given: what they are sent, how they are set, on what machine.
 
 How strong they are is set by what requests take: TTFT p95, or of drafts the time per token, by half at least where the
 engine lets it.
@@ -27,6 +27,9 @@ BUCKET = "<=2k"
 MORE_PROMPT = ("prefill", "queue", "decode")
 """Where more of prompts is computed: that it is waited for is as right, and that tokens come slower of the same steps
 (from 4 to 75 % of long prompts most of what e2e grows by is decode's)."""
+
+MORE_STEPS = ("decode", "queue")
+"""Where an answer takes more steps it holds its seat for longer: what is alerted on may be that others wait for one."""
 
 
 def world(**otherwise: Any) -> EngineWorld:
@@ -85,13 +88,22 @@ def _config(chance: random.Random) -> Fault:
 def _answers(chance: random.Random) -> Fault:
     """They get so long that seats or memory do not hold those that came: what then is short, is short because of it."""
     outputs = round(chance.uniform(250, 400))
-    return Fault("answers", f"{outputs} tokens", world(outputs=outputs), ("decode", "queue"), "answer_mix")
+    return Fault("answers", f"{outputs} tokens", world(outputs=outputs), MORE_STEPS, "answer_mix")
 
 
 def _drafts(chance: random.Random) -> Fault:
     """Answers no longer repeat what came before."""
     temperature = chance.uniform(0.9, 1.2)
-    return Fault("drafts", f"temperature {temperature:.2f}", world(temperature=temperature), ("decode",), "acceptance")
+    changed = world(temperature=temperature)
+    return Fault("drafts", f"temperature {temperature:.2f}", changed, MORE_STEPS, "acceptance")
+
+
+def _node_drafts(chance: random.Random) -> Fault:
+    """As where one node of several is sent what nothing can be guessed of."""
+    node, temperature = chance.choice(NAMES), chance.uniform(0.9, 1.2)
+    changed = world(temperatures={node: temperature})
+    detail = f"{node} temperature {temperature:.2f}"
+    return Fault("node_drafts", detail, changed, MORE_STEPS, "acceptance", ("node", node))
 
 
 KINDS: dict[str, Callable[[random.Random], Fault]] = {
@@ -103,4 +115,5 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "config": _config,
     "drafts": _drafts,
     "answers": _answers,
+    "node_drafts": _node_drafts,
 }

@@ -85,7 +85,7 @@ class EngineNode(Node):
         return found
 
     def _made(self, at: float, world: EngineWorld) -> Request:
-        asked = drawn_request(world, self.chance)
+        asked = drawn_request(world.at(self.name), self.chance)
         params = SamplingParams(asked.outputs, asked.temperature, seed=asked.seed)
         request = Request(f"{self.name}-{self.count}", asked.tokens, params, asked.tenant, arrived_at=at)
         clock = RequestClock(arrived=at, arrived_unix=at, received=at + RECEIVE_S, tokenize_started=at + RECEIVE_S)

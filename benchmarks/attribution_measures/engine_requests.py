@@ -1,8 +1,9 @@
 """What real engines are asked: prompts as tokens of the bundled model, of a tenant, as the world is now."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Self
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -23,12 +24,18 @@ PHRASE = "    def name(self):\n        return self._name\n\n"
 class EngineWorld(World):
     """outputs: tokens of an answer; temperature: 0 repeats itself, which drafts are good at; repeats: share of prompts
     that end with a phrase again and again, so that answers do; knobs: those of the engine that are otherwise than
-    usual. A node in `slow` has a machine that is so much slower in all it does."""
+    usual. A node in `slow` has a machine that is so much slower in all it does; one in `temperatures` is sent requests
+    of a temperature of its own."""
 
     outputs: int = 24
     repeats: float = 0.0
     temperature: float = 0.0
+    temperatures: Mapping[str, float] = field(default_factory=dict)
     knobs: Mapping[str, object] = field(default_factory=dict)
+
+    def at(self, node: str) -> Self:
+        """As it is at one node."""
+        return replace(self, temperature=self.temperatures.get(node, self.temperature))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Faults of sixteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
+"""Faults of seventeen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -150,6 +150,12 @@ def _drafts(chance: random.Random) -> Fault:
     return Fault("drafts", f"60 % to {share:.0%}", World(acceptance=share), ("decode",), "acceptance")
 
 
+def _node_drafts(chance: random.Random) -> Fault:
+    node, share = chance.choice(NODES), chance.uniform(0.05, 0.2)
+    world = World(acceptances={node: share})
+    return Fault("node_drafts", f"{node} 60 % to {share:.0%}", world, ("decode",), "acceptance", ("node", node))
+
+
 KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "prefill": _stage("prefill", 1.6, 3.0),
     "decode": _stage("decode", 1.5, 2.5),
@@ -167,6 +173,7 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "tenant": _tenant,
     "drafts": _drafts,
     "answers": _answers,
+    "node_drafts": _node_drafts,
 }
 BATCH_IS_LONG = {"batch": ((300, 0.3), (1200, 0.4), (4000, 0.3))}
 """The prompts of the tenant `batch`, always."""

@@ -1,4 +1,4 @@
-"""Are stage, place and cause of a fault named first? Injected faults of sixteen kinds, judged by the service's code.
+"""Are stage, place and cause of a fault named first? Injected faults of seventeen kinds, judged by the service's code.
 
     python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
                                                           [--engines [vllm]]
@@ -9,8 +9,8 @@ a telemetry store, and the evaluator with the default rules judges it window by 
 quiet a fault is injected (`attribution_measures/faults.py`). When the first page has fired, and what fires within
 `GATHER_S` has joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault
 that pages not within `PATIENCE_S` counts as not named. The model is ours. With `--engines` the nodes are two real
-embedded engines, for the eight kinds that these can be given without their host's (`engine_faults.py`); the host's are
-in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; eight kinds
+embedded engines, for the nine kinds that these can be given without their host's (`engine_faults.py`); the host's are
+in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; nine kinds
 (`vllm_faults.py`). Real engines are asked `GATHER_REAL_S` after the page: they serve few requests a second.
 """
 
@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.attribution_measures.faults import KINDS, Fault, usual, usually
@@ -203,6 +203,9 @@ def main() -> None:
         "--engines", nargs="?", const="embedded", choices=("embedded", "vllm"), help="the nodes are real engines"
     )
     parser.add_argument("--limit-s", type=float, default=1e9, help="no fault begins after so many seconds")
+    parser.add_argument(
+        "--past-s", type=float, help="how long it was quiet before; a pool known for an hour tells more"
+    )
     parser.add_argument("--pasts", type=Path, help="where quiet pasts are kept for runs to come, of whatever seed")
     parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
     parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
@@ -211,6 +214,8 @@ def main() -> None:
         show([Named(**one) for path in wanted.show for one in json.loads(path.read_text())])
         return
     with pool_of(wanted.engines) as pool:
+        if wanted.past_s is not None:
+            pool = replace(pool, past_s=wanted.past_s)
         kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds
         if unknown := set(kinds) - set(pool.kinds):
             parser.error(f"--kinds: {', '.join(sorted(unknown))}: not of {', '.join(pool.kinds)}")

@@ -70,6 +70,7 @@ class World:
     host: Mapping[str, Mapping[Metric, float]] = field(default_factory=dict)
     preempted: float = 0.0  # Share of the requests that are preempted and computed again.
     acceptance: float = 0.6
+    acceptances: Mapping[str, float] = field(default_factory=dict)  # Of nodes where it is another.
     kv_usage: float = 0.5
 
 
@@ -137,7 +138,7 @@ class Node:
         work = PREFILL_S + PREFILL_TOKEN_S * (prompt - cached)
         prefill = pace("prefill") * work * (1 + 0.02 * beside) * float(chance.lognormal(0.0, 0.2))
         step = pace("decode") * STEP_S * (1 + 0.04 * beside)
-        held = 1 + chance.binomial(DRAFTS, world.acceptance, output - 1)
+        held = 1 + chance.binomial(DRAFTS, world.acceptances.get(self.name, world.acceptance), output - 1)
         gaps = step * chance.lognormal(0.0, 0.15, int((held.cumsum() < output - 1).sum()) + 1)
         if chance.random() < world.preempted:
             gaps[int(chance.integers(0, len(gaps)))] += 1.0 + float(chance.exponential(0.5))
@@ -166,7 +167,7 @@ class Node:
             **{"kind": "step", "time": at, "revision": world.revision, "schedule": 0.0005, "forward": forward},
             **{"sample": 0.0008, "commit": 0.0004, "running": running, "waiting": max(queued, 0)},
             **{"kv_usage": world.kv_usage, "batched_tokens": running, "draft_tokens": 40},
-            **{"accepted_tokens": int(self.chance.binomial(40, world.acceptance))},
+            **{"accepted_tokens": int(self.chance.binomial(40, world.acceptances.get(self.name, world.acceptance)))},
             "preemptions": int(self.chance.random() < 2 * world.preempted),
             "limit": "kv_memory" if world.preempted else "max_num_seqs" if queued > 0 else "no_work",
         }

@@ -1,4 +1,4 @@
-"""Faults of eight kinds that real vLLM engines can be given: what they are sent, their limits, a slower machine.
+"""Faults of nine kinds that real vLLM engines can be given: what they are sent, their limits, a slower machine.
 
 More of one tenant is none of them: vLLM does not tell whose a request is. Of a busy host the engine's slowness is real,
 what the host is said to be is not.
@@ -41,4 +41,5 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "one_node": _one_node,
     "host": _host,
     "config": _config,
+    "node_drafts": engine_faults.KINDS["node_drafts"],
 }

@@ -123,7 +123,7 @@ class VllmNode(Node):
         _, factor = world.slow.get(("node", self.name), ((), 1.0))
         asked = []
         for at in arrivals:
-            one = asdict(drawn_request(world, self.chance))
+            one = asdict(drawn_request(world.at(self.name), self.chance))
             one["outputs"] = min(one["outputs"], MAX_MODEL_LEN - len(one["tokens"]))
             asked.append({**one, "at_s": at - self._shift_s})
         self._worker.send(

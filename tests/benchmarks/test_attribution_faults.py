@@ -26,11 +26,11 @@ def test_stage_place_and_cause_of_a_strong_fault_are_named(past: Path, tmp_path:
     assert (found.stage, found.place, found.cause) == (True, True, True), found
 
 
-def test_there_are_sixteen_kinds_and_each_says_what_is_right() -> None:
+def test_there_are_seventeen_kinds_and_each_says_what_is_right() -> None:
     faults = [made(random.Random(1)) for made in SIMULATED.kinds.values()]
-    assert len(faults) == 16 and all(fault.stages and fault.cause for fault in faults)
-    assert len(of_engines().kinds) == 8 and of_engines().kinds.keys() <= SIMULATED.kinds.keys()
-    assert len(vllm_faults.KINDS) == 8 and vllm_faults.KINDS.keys() <= SIMULATED.kinds.keys()
+    assert len(faults) == 17 and all(fault.stages and fault.cause for fault in faults)
+    assert len(of_engines().kinds) == 9 and of_engines().kinds.keys() <= SIMULATED.kinds.keys()
+    assert len(vllm_faults.KINDS) == 9 and vllm_faults.KINDS.keys() <= SIMULATED.kinds.keys()
 
 
 def test_real_engines_are_sent_prompts_that_hit_or_that_say_the_same_again() -> None:

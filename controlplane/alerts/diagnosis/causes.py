@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
+from controlplane.alerts.diagnosis.counted_ratio import NOT_MEASURED, Level
+from controlplane.alerts.diagnosis.draft_causes import NO_DRAFTS, Drafts, draft_causes
 from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
 from controlplane.alerts.diagnosis.place_causes import place_causes, tenant_mix, unknown
 from controlplane.alerts.diagnosis.plausibility import PRIOR
@@ -26,21 +28,12 @@ CHANCE_SIGMAS = 3.0
 """Requests come by chance: over a short time a few more, or a few more of a kind, are no change of the traffic."""
 MIX_CHANGE = 0.15
 HIT_DROP = 0.15
-ACCEPTANCE_DROP = 0.15
 KV_FULL = 0.9
 NODE_SHARE = 0.7
 LEAST_EXPLAINED = 0.2
 """Of the shift: what explains less is no cause of it."""
 
 Cause = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Level:
-    """The same thing before and during; None where it was not measured."""
-
-    before: float | None = None
-    during: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,24 +45,21 @@ class Context:
     revisions: Sequence[RevisionSeen] = ()
     rollouts: Sequence[RolloutRecord] = ()  # Of the pool, the oldest first.
     knobs: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # By revision, where they are known.
-    rate: Level = Level()  # Requests served.
-    backlog: Level = Level()  # Requests running or waiting on all nodes, at the end of each span.
+    rate: Level = NOT_MEASURED  # Requests served.
+    backlog: Level = NOT_MEASURED  # Requests running or waiting on all nodes, at the end of each span.
     prompt_before: Mapping[str, float] = field(default_factory=dict)
     prompt_during: Mapping[str, float] = field(default_factory=dict)
     cache_before: Mapping[str, float] = field(default_factory=dict)
     cache_during: Mapping[str, float] = field(default_factory=dict)
-    answer_tokens: Level = Level()  # Of a finished request in the mean.
+    answer_tokens: Level = NOT_MEASURED  # Of a finished request in the mean.
     answer_error: float = 0.0  # Standard error of how the two differ.
-    preemptions: Level = Level()
-    kv_usage: Level = Level()
+    preemptions: Level = NOT_MEASURED
+    kv_usage: Level = NOT_MEASURED
     tenant_before: Mapping[str, float] = field(default_factory=dict)
     tenant_during: Mapping[str, float] = field(default_factory=dict)
-    acceptance: Level = Level()  # Draft tokens accepted, of those proposed.
-    acceptance_error: float = 0.0  # Standard error of how the two differ.
-    from_drafts: Level = Level()  # Of the tokens of answers, those that drafts gave.
-    from_drafts_error: float = 0.0  # Standard error of how the two differ.
-    running: Level = Level()
-    waiting: Level = Level()
+    drafts: Drafts = NO_DRAFTS
+    running: Level = NOT_MEASURED
+    waiting: Level = NOT_MEASURED
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
     hosts: Mapping[str, Readings] = field(default_factory=dict)  # What was measured of each node's host.
     ledger: Sequence[Mapping[str, Any]] = ()  # {"time", "kind", "subject", "message"} of changes around the onset.
@@ -84,6 +74,7 @@ def causes(
     """The causes found, the likeliest first. plausibility: by kind, as `learned` makes it."""
     config, load = _config_change(context, onset), _load(context)
     prompts, misses = _prompt_mix(context), _cache_miss(context)
+    drafts = draft_causes(context.drafts, has_room=not (config or load or prompts or misses))
     found = [
         *config,
         *load,
@@ -92,12 +83,13 @@ def causes(
         *_answer_mix(context),
         *misses,
         *_kv_pressure(context),
-        *_acceptance(context, has_room=not (config or load or prompts or misses)),
+        *drafts,
         *_one_node(context),
         *_host(context, onset, config, load),
     ]
     found += [cause for cause in place_causes(attribution) if not _is_told(cause, found)]
-    meanwhile = Meanwhile(running_growth(context), answer_growth(context))
+    steps = max((float(cause["steps_growth"]) for cause in drafts), default=1.0)
+    meanwhile = Meanwhile(running_growth(context), answer_growth(context), steps)
     told = [one for one in ranked(found, attribution, plausibility, meanwhile) if _explains(one)]
     if not told:
         return [unknown(attribution)]
@@ -285,39 +277,6 @@ def _kv_pressure(context: Context) -> list[Cause]:
             "kv_usage": [usage.before, usage.during],
         }
     ]
-
-
-def _acceptance(context: Context, *, has_room: bool) -> list[Cause]:
-    """Fewer of the drafts are accepted, or drafts give so few of the tokens that an answer takes more steps. has_room:
-    nothing is known that takes drafts their room in a step, which more work or another limit does."""
-    before, during = context.acceptance.before, context.acceptance.during
-    is_less = _fell(context.acceptance, ACCEPTANCE_DROP, context.acceptance_error)
-    then, now = context.from_drafts.before, context.from_drafts.during
-    least = 0.0 if then is None else (MORE_WORK - 1.0) * (1.0 - then)
-    gives_less = has_room and _fell(context.from_drafts, least, context.from_drafts_error)
-    if not is_less and not gives_less:
-        return []
-    words = []
-    if gives_less and then is not None and now is not None:
-        words.append(f"drafts gave {share_text(now)} of the tokens, {share_text(then)} before")
-    if before is not None and during is not None:
-        words.append(f"of the draft tokens {share_text(during)} were accepted, {share_text(before)} before")
-    return [
-        {
-            "cause": CauseKind.ACCEPTANCE.value,
-            "score": PRIOR[CauseKind.ACCEPTANCE],
-            "message": "; ".join(words),
-            "acceptance": [before, during],
-            "from_drafts": [then, now],
-        }
-    ]
-
-
-def _fell(level: Level, least: float, error: float) -> bool:
-    """By so much at least, and beyond chance."""
-    if level.before is None or level.during is None:
-        return False
-    return level.before - level.during >= max(least, CHANCE_SIGMAS * error) and level.during < level.before
 
 
 def _host(context: Context, onset: datetime, config: Sequence[Cause], load: Sequence[Cause]) -> list[Cause]:

@@ -9,10 +9,11 @@ import numpy as np
 from sqlmodel import Session, col, select
 
 from controlplane.alerts.diagnosis.arrival import Served
-from controlplane.alerts.diagnosis.causes import Context, Level
+from controlplane.alerts.diagnosis.causes import Context
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
-from controlplane.alerts.diagnosis.counted_ratio import Ratio, difference_error, of_a_length, of_a_share
+from controlplane.alerts.diagnosis.counted_ratio import Level, Ratio, difference_error, of_a_length, of_a_share
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
+from controlplane.alerts.diagnosis.draft_causes import Deliveries, DraftGroup, Drafts, draft_groups
 from controlplane.alerts.diagnosis.host_cause import slowest
 from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.diagnosis.rollout_record import rollouts_of
@@ -23,8 +24,10 @@ from controlplane.contract.metrics import (
     ACCEPTED_TOKENS,
     CACHE_CLASS,
     DECODE,
+    DELIVERED_TOKENS,
     DRAFT_TOKENS,
     E2E,
+    ITL,
     KV_USAGE,
     NODE,
     OUTPUT_TOKENS,
@@ -48,6 +51,7 @@ T = TypeVar("T")
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config", "event")
 LEAST_TOKENS, LEAST_ANSWERS = 100, 10
+DRAFT_LABELS = (NODE.label, TENANT.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
@@ -92,7 +96,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     old_means, new_means = both(_means, metric, NODE.label)
     growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
     then, now = (_ratios(telemetry, where, span) for span in (before, during))
-    drafts, gains, answers = zip(then, now, strict=True)
+    accepted, given, answers = zip(then, now, strict=True)
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=during.seconds,
@@ -109,10 +113,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
         tenant_before=shares[TENANT.label][0],
         tenant_during=shares[TENANT.label][1],
-        acceptance=Level(*(one.value for one in drafts)),
-        acceptance_error=difference_error(*drafts, of_a_share),
-        from_drafts=Level(*(one.value for one in gains)),
-        from_drafts_error=difference_error(*gains, of_a_share),
+        drafts=_drafts(telemetry, where, accepted, given, before, during),
         running=Level(*both(_mean, RUNNING.short)),
         waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
@@ -239,6 +240,55 @@ def _ratio(over: Sequence[ValueSeries], under: Sequence[ValueSeries], least: int
     times = sorted(sums[1])
     above, below = (np.array([steps.get(time, 0.0) for time in times]) for steps in sums)
     return Ratio(above, below, least)
+
+
+def _drafts(
+    telemetry: TelemetryReader,
+    where: Where,
+    accepted: tuple[Ratio, Ratio],
+    given: tuple[Ratio, Ratio],
+    before: Span,
+    during: Span,
+) -> Drafts:
+    levels = (Level(*(one.value for one in sides), difference_error(*sides, of_a_share)) for sides in (accepted, given))
+    if not accepted[0].under.any():
+        return Drafts(*levels)
+    deliveries = _deliveries(telemetry, where, Span(before.start, during.end), during.start)
+    found = Drafts(*levels, [one for by_label in deliveries for one in draft_groups(by_label)])
+    return replace(found, gap_growth=_gap_growth(telemetry, where, found.apart, before, during))
+
+
+def _deliveries(telemetry: TelemetryReader, where: Where, whole: Span, onset: datetime) -> list[Deliveries]:
+    """By each label that more than one value is told of."""
+    found = []
+    for label in DRAFT_LABELS:
+        question = Question(ITL.short, whole, (label,), where, WINDOW_S)
+        gaps, tokens = telemetry.counts(question), telemetry.scalars(replace(question, metric=DELIVERED_TOKENS.short))
+        values = sorted({one.labels.get(label, "") for one in tokens})
+        times = sorted({time for one in tokens for time, _ in one.steps})
+        if len(values) < 2:
+            continue
+        row, column = ({name: place for place, name in enumerate(of)} for of in (values, times))
+        count, held = (np.zeros((len(values), len(times))) for _ in range(2))
+        for into, series in ((count, gaps), (held, tokens)):
+            for one in series:
+                for time, value in one.steps:
+                    if one.labels.get(label, "") in row and time in column:
+                        into[row[one.labels.get(label, "")], column[time]] += value
+        found.append(Deliveries(label, values, count, held, sum(time < onset for time in times)))
+    return found
+
+
+def _gap_growth(
+    telemetry: TelemetryReader, where: Where, group: DraftGroup | None, before: Span, during: Span
+) -> float:
+    """1 where there is no group, or nothing known."""
+    if group is None:
+        return 1.0
+    own = {**where, group.label: group.value}
+    means = [telemetry.histograms(Question(ITL.short, span, where=own)) for span in (before, during)]
+    then, now = (found[0].total.mean if found else None for found in means)
+    return now / then if then and now else 1.0
 
 
 def _means(telemetry: TelemetryReader, question: Question) -> dict[str, float]:

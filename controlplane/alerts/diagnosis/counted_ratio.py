@@ -21,6 +21,24 @@ LATE_WINDOWS = 24
 
 
 @dataclass(frozen=True)
+class Level:
+    """The same thing before and during; None where it was not measured. error: standard error of how the two differ."""
+
+    before: float | None = None
+    during: float | None = None
+    error: float = 0.0
+
+    def fell(self, least: float, sigmas: float) -> bool:
+        """By so much at least, and beyond so many standard errors."""
+        if self.before is None or self.during is None:
+            return False
+        return self.before - self.during >= max(least, sigmas * self.error) and self.during < self.before
+
+
+NOT_MEASURED = Level()
+
+
+@dataclass(frozen=True)
 class Ratio:
     """float64[windows] each, in the order of time. least: of fewer nothing is told."""
 

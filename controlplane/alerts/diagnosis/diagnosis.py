@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from controlplane.alerts.diagnosis.causes import Cause, Context, causes
+from controlplane.alerts.diagnosis.draft_causes import NO_DRAFTS, Drafts
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.ranking import BY_TOKEN, MIXES
 from controlplane.alerts.diagnosis.shift_parts import ReadShift, attribution
@@ -109,7 +110,7 @@ def diagnose(
     if top is not None and top.share_of_increase <= 0.0:
         top = None
     found = causes(context, shift.since, moved, plausibility)
-    moved = placed(moved, found)
+    moved = placed(moved, found, context.drafts)
     stage = None if top is None else top.stage
     share = None if top is None else Named(top.stage, top.share_of_increase)
     tail = None if moved is None or not moved.stages else moved.stages[0]
@@ -147,12 +148,15 @@ def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
     ]
 
 
-def placed(moved: Attribution | None, found: Sequence[Cause]) -> Attribution | None:
+def placed(moved: Attribution | None, found: Sequence[Cause], drafts: Drafts = NO_DRAFTS) -> Attribution | None:
     """With the place that fits the first cause. Where more work comes than a pool can bear one node is full first by
     chance, and often none stands out, for all wait: the place is whose requests came, or which, and of load or longer
-    answers alone none.
+    answers alone none. Of drafts it is the group that they give fewer alone, and none that shares its loss: who had
+    more of them gets slower by more.
     """
     first = str(found[0]["cause"])
+    if moved is not None and first == CauseKind.ACCEPTANCE:
+        return _placed_by_drafts(moved, drafts)
     if (
         moved is None
         or first not in (CauseKind.LOAD, CauseKind.ANSWER_MIX, *MIXES)
@@ -162,6 +166,16 @@ def placed(moved: Attribution | None, found: Sequence[Cause]) -> Attribution | N
     label, value = MIXES.get(first), found[0].get("value")
     of_mix = (place for place in moved.places if place.label == label and place.how is HowMoved.MIX)
     return moved.model_copy(update={"place": next((one for one in of_mix if value in (None, one.value)), None)})
+
+
+def _placed_by_drafts(moved: Attribution, drafts: Drafts) -> Attribution:
+    apart, place = drafts.apart, moved.place
+    if apart is not None:
+        own = apart.label, apart.value, HowMoved.WITHIN
+        place = next((one for one in moved.places if (one.label, one.value, one.how) == own), None)
+    elif place is not None and drafts.is_shared(place.label, place.value):
+        place = None
+    return moved.model_copy(update={"place": place})
 
 
 def _gives_way(place: PlaceOfShift | None, first: str) -> bool:

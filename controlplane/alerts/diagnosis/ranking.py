@@ -34,10 +34,12 @@ BATCH_FULL = 0.5
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """By what factors more requests ran at once, and answers were longer, than before; 1 where it is not known."""
+    """By what factors more requests ran at once, answers were longer, and a token took more steps, as where drafts give
+    fewer of them, than before; 1 where it is not known."""
 
     running: float = 1.0
     answers: float = 1.0
+    steps: float = 1.0
 
 
 AS_EVER = Meanwhile()
@@ -177,20 +179,24 @@ def _stage_shares(attribution: Attribution) -> dict[str, float]:
 def _of_stages(kind: str, attribution: Attribution, meanwhile: Meanwhile) -> float | None:
     shares = _stage_shares(attribution)
     queue, decode = shares.get(QUEUE.short, 0.0), shares.get(DECODE.short, 0.0)
-    longer = _of_longer_answers(attribution, meanwhile.answers)
+    longer = _of_more_steps(attribution, meanwhile.answers)
     if kind in (CauseKind.LOAD, CauseKind.ANSWER_MIX):
         beside = min(max((meanwhile.running - 1.0) / BATCH_FULL, 0.0), 1.0)
         own = queue if kind == CauseKind.LOAD else longer
         # Requests of another kind, or of somebody who sent more, take longer whoever runs beside them.
         return own + max(1.0 - own - _of_traffic(attribution), 0.0) * beside
     if kind in (CauseKind.PREEMPTION, CauseKind.KV_PRESSURE):
-        # Memory that longer prompts or answers fill is short because of them.
-        return queue + decode - _of_traffic(attribution) - longer
-    return decode if kind == CauseKind.ACCEPTANCE else None
+        # Memory is short because of longer prompts, or of answers that hold it for longer.
+        held = _of_more_steps(attribution, meanwhile.answers * meanwhile.steps)
+        return queue + decode - _of_traffic(attribution) - held
+    if kind == CauseKind.ACCEPTANCE:
+        return max(decode, 0.0) + (max(queue, 0.0) if meanwhile.steps >= MORE_WORK else 0.0)
+    return None
 
 
-def _of_longer_answers(attribution: Attribution, growth: float) -> float:
-    """What is waited for, and of decode as much as so many more tokens take at the old pace."""
+def _of_more_steps(attribution: Attribution, growth: float) -> float:
+    """Of answers that take so many times as many steps: what is waited for, for they hold their seats, and of decode as
+    much as those more take at the old pace."""
     if growth < MORE_WORK:
         return 0.0
     found = 0.0

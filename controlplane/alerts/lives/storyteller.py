@@ -101,7 +101,9 @@ class Storyteller:
         moved = None if read is None else attribution(read, around.ledger)
         found = causes(around, story.since, moved, plausibility)
         summary = f"{story.summary}; {found[0]['message']}."
-        return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found, attribution=placed(moved, found))
+        return Diagnosis(
+            stage=stage, summary=summary, stages=stages, causes=found, attribution=placed(moved, found, around.drafts)
+        )
 
     def follow_up(
         self, job: Job[Any], draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime

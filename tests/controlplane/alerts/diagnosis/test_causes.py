@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.diagnosis.causes import Context, Level, causes
+from controlplane.alerts.diagnosis.causes import Context, causes
+from controlplane.alerts.diagnosis.counted_ratio import Level
+from controlplane.alerts.diagnosis.draft_causes import Drafts
 from controlplane.contract.metrics import PROMPT_BUCKETS
 
 ONSET = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -214,29 +216,33 @@ def test_a_kind_of_prompts_that_was_not_there_before_is_a_change_of_the_mix() ->
 
 class TestAcceptance:
     def test_drafts_that_are_accepted_less_from_15_per_cent_on(self) -> None:
-        assert found(acceptance=Level(0.6, 0.46)) == [("unknown", 0.0)]
-        assert found(acceptance=Level(0.6, 0.44)) == [("acceptance", 0.78)]
+        assert found(drafts=Drafts(accepted=Level(0.6, 0.46))) == [("unknown", 0.0)]
+        assert found(drafts=Drafts(accepted=Level(0.6, 0.44))) == [("acceptance", 0.78)]
 
     def test_as_few_requests_may_have_made_it_by_chance_they_say_nothing(self) -> None:
-        assert found(acceptance=Level(0.6, 0.3), acceptance_error=0.11) == [("unknown", 0.0)]
-        assert found(acceptance=Level(0.6, 0.3), acceptance_error=0.09) == [("acceptance", 0.78)]
+        assert found(drafts=Drafts(accepted=Level(0.6, 0.3, 0.11))) == [("unknown", 0.0)]
+        assert found(drafts=Drafts(accepted=Level(0.6, 0.3, 0.09))) == [("acceptance", 0.78)]
 
     def test_drafts_that_give_fewer_of_the_tokens_so_that_an_answer_takes_a_quarter_more_steps(self) -> None:
-        assert found(from_drafts=Level(0.4, 0.26)) == [("unknown", 0.0)]
-        assert found(from_drafts=Level(0.4, 0.24)) == [("acceptance", 0.78)]
-        assert found(from_drafts=Level(0.4, 0.1), from_drafts_error=0.11) == [("unknown", 0.0)]
-        assert found(from_drafts=Level(0.0, 0.0)) == found(from_drafts=Level(0.0, 0.2)) == [("unknown", 0.0)]
+        assert found(drafts=Drafts(given=Level(0.4, 0.26))) == [("unknown", 0.0)]
+        assert found(drafts=Drafts(given=Level(0.4, 0.24))) == [("acceptance", 0.78)]
+        assert found(drafts=Drafts(given=Level(0.4, 0.1, 0.11))) == [("unknown", 0.0)]
+        assert (
+            found(drafts=Drafts(given=Level(0.0, 0.0)))
+            == found(drafts=Drafts(given=Level(0.0, 0.2)))
+            == [("unknown", 0.0)]
+        )
 
     def test_where_more_work_takes_their_room_that_they_give_less_is_no_cause(self) -> None:
         more = {"rate": Level(10.0, 20.0), "during_s": 100.0}
         longer = {"prompt_before": {SHORT: 1.0}, "prompt_during": {SHORT: 0.5, LONG: 0.5}}
         for work in (more, longer):
             without = [cause for cause, _ in found(**work)]
-            assert [cause for cause, _ in found(from_drafts=Level(0.4, 0.1), **work)] == without
-            assert ("acceptance", 0.78) in found(acceptance=Level(0.6, 0.3), **work)
+            assert [cause for cause, _ in found(drafts=Drafts(given=Level(0.4, 0.1)), **work)] == without
+            assert ("acceptance", 0.78) in found(drafts=Drafts(accepted=Level(0.6, 0.3)), **work)
 
     def test_both_are_told(self) -> None:
-        (cause,) = causes(Context(acceptance=Level(0.8, 0.4), from_drafts=Level(0.4, 0.02)), ONSET)
+        (cause,) = causes(Context(drafts=Drafts(Level(0.8, 0.4), Level(0.4, 0.02))), ONSET)
         assert cause["message"] == (
             "drafts gave 2 % of the tokens, 40 % before; of the draft tokens 40 % were accepted, 80 % before"
         )

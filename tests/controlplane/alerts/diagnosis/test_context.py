@@ -8,7 +8,7 @@ from controlplane import ledger
 from controlplane.alerts.diagnosis.causes import Context
 from controlplane.alerts.diagnosis.context import surroundings, with_records
 from controlplane.contract.channels.inbound import EventCreate
-from controlplane.contract.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, OUTPUT_TOKENS
+from controlplane.contract.metrics import ACCEPTED_TOKENS, DELIVERED_TOKENS, DRAFT_TOKENS, OUTPUT_TOKENS
 from controlplane.db import Database
 from controlplane.inbound.store import post_event
 from controlplane.telemetry import Span
@@ -29,11 +29,37 @@ def test_acceptance_answers_and_tenants_are_read_of_both_sides() -> None:
     onset = START + timedelta(seconds=60)
     before, during = Span(START, onset), Span(onset, START + timedelta(seconds=120))
     found = surroundings(telemetry, {"pool": "main"}, "e2e", before, during)
-    assert (found.acceptance.before, found.acceptance.during) == (0.8, 0.2) and 0.0 < found.acceptance_error < 0.1
-    assert found.from_drafts.before == 0.2 and found.from_drafts.during == pytest.approx(10 / 1200)
-    assert found.from_drafts_error > 0.0
+    accepted, given = found.drafts.accepted, found.drafts.given
+    assert (accepted.before, accepted.during) == (0.8, 0.2) and 0.0 < accepted.error < 0.1
+    assert given.before == 0.2 and given.during == pytest.approx(10 / 1200) and given.error > 0.0
     assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.55)
     assert (found.answer_tokens.before, found.answer_tokens.during) == (20.0, 60.0) and 0.0 < found.answer_error < 10.0
+
+
+def test_what_drafts_give_is_read_by_node_and_kind_of_prompt() -> None:
+    """Node b's deliveries hold one token each where they held two, and come twice as far apart."""
+    telemetry = FakeReader()
+    for place in range(144):
+        time, now = START + timedelta(seconds=5 * place), place >= 120
+        for node in "ab":
+            lost = now and node == "b"
+            for bucket in ("<=128", "<=512"):
+                labels = {"pool": "main", "node": node, "prompt_bucket": bucket}
+                telemetry.add("itl", time, [0.04 if lost else 0.02] * (100 if lost else 50), **labels)
+                telemetry.add(DELIVERED_TOKENS.short, time, 100.0, **labels)
+            telemetry.add(DRAFT_TOKENS.short, time, 200.0, pool="main", node=node)
+            telemetry.add(ACCEPTED_TOKENS.short, time, 100.0, pool="main", node=node)
+    onset = START + timedelta(seconds=600)
+    spans = Span(START, onset), Span(onset, START + timedelta(seconds=720))
+    drafts = surroundings(telemetry, {"pool": "main"}, "tpot", *spans).drafts
+    assert [(one.label, one.value) for one in drafts.groups] == [
+        *(("node", "a"), ("node", "b"), ("prompt_bucket", "<=128"), ("prompt_bucket", "<=512"))
+    ]
+    assert drafts.apart is not None and drafts.apart.value == "b"
+    assert (drafts.apart.own.before, drafts.apart.own.during) == (0.5, 0.0)
+    assert drafts.gap_growth == pytest.approx(2.0, rel=0.05)
+    telemetry.points[DRAFT_TOKENS.short] = []
+    assert not surroundings(telemetry, {"pool": "main"}, "tpot", *spans).drafts.groups
 
 
 def test_who_sends_is_counted_by_first_tokens_where_they_are_told() -> None:

@@ -13,11 +13,12 @@ from controlplane.alerts.diagnosis.causes import (
     MIX_CHANGE,
     NODE_SHARE,
     Context,
-    Level,
     causes,
 )
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
+from controlplane.alerts.diagnosis.counted_ratio import Level
 from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose, placed, stage_shifts
+from controlplane.alerts.diagnosis.draft_causes import DraftGroup, Drafts
 from controlplane.contract.bodies.explanation import Bounded
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 from controlplane.evidence.sketch import Sketch
@@ -193,6 +194,13 @@ def test_a_part_that_took_no_time_at_all_grows_from_nothing(sketch: Any) -> None
     assert gone.share_of_increase == 0.0
 
 
+def part(label: str, value: str, how: HowMoved) -> PlaceOfShift:
+    nothing = Bounded(value=0.0, low=0.0, high=0.0)
+    return PlaceOfShift(
+        label=label, value=value, how=how, share=0.5, moved_s=nothing, before=0.1, during=0.5, named=True
+    )
+
+
 @pytest.mark.parametrize(
     ("cause", "place"),
     [
@@ -205,13 +213,6 @@ def test_a_part_that_took_no_time_at_all_grows_from_nothing(sketch: Any) -> None
 def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_full_first(
     cause: dict[str, Any], place: tuple[str, str] | None
 ) -> None:
-    nothing = Bounded(value=0.0, low=0.0, high=0.0)
-
-    def part(label: str, value: str, how: HowMoved) -> PlaceOfShift:
-        return PlaceOfShift(
-            label=label, value=value, how=how, share=0.5, moved_s=nothing, before=0.1, during=0.5, named=True
-        )
-
     node = part("node", "a", HowMoved.WITHIN)
     mixes = [part("tenant", "batch", HowMoved.MIX), part("prompt_bucket", "<=2k", HowMoved.MIX)]
     moved = Attribution(metric="ttft", q=0.95, before_s=1.0, during_s=2.0, places=[node, *mixes], place=node)
@@ -223,3 +224,28 @@ def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_f
     longer = moved.model_copy(update={"place": mixes[1]})
     found = placed(longer, [cause])
     assert found is not None and found.place == (mixes[0] if cause["cause"] == "tenant_mix" else mixes[1])
+
+
+ALL_LOST, ALONE = Level(0.5, 0.1, 0.05), (Level(0.5, 0.1, 0.05), Level(0.5, 0.5, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("groups", "slowest", "place"),
+    [
+        ([DraftGroup("node", "a", ALL_LOST, ALL_LOST), DraftGroup("node", "b", ALL_LOST, ALL_LOST)], "a", None),
+        ([DraftGroup("node", "a", *ALONE), DraftGroup("node", "b", *ALONE[::-1])], "b", "a"),
+        ([DraftGroup("node", "a", *ALONE), DraftGroup("node", "b", *ALONE[::-1])], None, "a"),
+        ([DraftGroup("node", "c", *ALONE)], "b", None),
+        ([DraftGroup("node", "a", ALL_LOST, None)], "a", "a"),
+        ([], "a", "a"),
+    ],
+)
+def test_of_drafts_the_place_is_whom_they_give_fewer_alone_not_who_is_slowest(
+    groups: list[DraftGroup], slowest: str | None, place: str | None
+) -> None:
+    """Where it is not known whether others lose as well, what the latencies say stands."""
+    nodes = {name: part("node", name, HowMoved.WITHIN) for name in "ab"}
+    moved = Attribution(metric="tpot", q=0.95, before_s=1.0, during_s=2.0, places=list(nodes.values()))
+    moved = moved.model_copy(update={"place": None if slowest is None else nodes[slowest]})
+    found = placed(moved, [{"cause": "acceptance"}], Drafts(groups=groups))
+    assert found is not None and found.place == (None if place is None else nodes[place])

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from controlplane.alerts.diagnosis.arrival import Served
-from controlplane.alerts.diagnosis.causes import Context, Level, causes
+from controlplane.alerts.diagnosis.causes import Context, causes
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
+from controlplane.alerts.diagnosis.counted_ratio import Level
 from controlplane.alerts.diagnosis.host_cause import LOOKED_AT, Reading, host_causes, worst_of
 from controlplane.contract import metrics
 from controlplane.contract.metrics import WINDOW_S, Metric

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.diagnosis.causes import Context, Level, causes
+from controlplane.alerts.diagnosis.causes import Context, causes
+from controlplane.alerts.diagnosis.counted_ratio import Level
 from controlplane.alerts.diagnosis.place_causes import place_causes
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.ranking import Meanwhile, ranked, share_explained
@@ -61,7 +62,20 @@ LOAD = {"cause": "load", "score": 0.6, "message": "load rose"}
 MIX = {"cause": "prompt_mix", "score": 0.8, "message": "longer"}
 TWICE = Meanwhile(running=2.0)
 ANSWERS = {"cause": "answer_mix", "score": 0.8, "message": "answers"}
+DRAFTS = {"cause": "acceptance", "score": 0.78, "message": "drafts", "steps_growth": 1.8}
+MEMORY = {"cause": "preemption", "score": 0.75, "message": "memory"}
 NODE = {"cause": "one_node", "score": 0.7, "message": "node a", "node": "a"}
+
+
+def test_drafts_that_give_fewer_hold_seats_and_memory_for_longer() -> None:
+    """As longer answers do: a real vLLM's first tokens waited, and were told as memory that is short, and one node."""
+    told = moved(place("node", "a", HowMoved.WITHIN, 0.99), queue=1.0)
+    more = Meanwhile(steps=1.8)
+    assert share_explained(DRAFTS, told, more) == 1.0 and share_explained(MEMORY, told, more) == 0.0
+    assert share_explained(DRAFTS, told) == 0.0 and share_explained(MEMORY, told) == 1.0
+    assert ranked([MEMORY, NODE, DRAFTS], told, PRIOR, more)[0]["cause"] == "acceptance"
+    as_before = moved(prefill=1.0)
+    assert share_explained(DRAFTS, as_before, more) == 0.0
 
 
 def test_what_explains_more_goes_first() -> None:
