@@ -107,7 +107,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         prompt_during=shares[PROMPT_BUCKET.label][1],
         cache_before=shares[CACHE_CLASS.label][0],
         cache_during=shares[CACHE_CLASS.label][1],
-        answer_tokens=Level(*(one.value for one in answers)),
+        answer_tokens=Level(answers[0].value, answers[1].value),
         answer_error=difference_error(*answers, of_a_length),
         preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
@@ -250,11 +250,14 @@ def _drafts(
     before: Span,
     during: Span,
 ) -> Drafts:
-    levels = (Level(*(one.value for one in sides), difference_error(*sides, of_a_share)) for sides in (accepted, given))
+    of_pool = Drafts(
+        Level(accepted[0].value, accepted[1].value, difference_error(*accepted, of_a_share)),
+        Level(given[0].value, given[1].value, difference_error(*given, of_a_share)),
+    )
     if not accepted[0].under.any():
-        return Drafts(*levels)
+        return of_pool
     deliveries = _deliveries(telemetry, where, Span(before.start, during.end), during.start)
-    found = Drafts(*levels, [one for by_label in deliveries for one in draft_groups(by_label)])
+    found = replace(of_pool, groups=[one for by_label in deliveries for one in draft_groups(by_label)])
     return replace(found, gap_growth=_gap_growth(telemetry, where, found.apart, before, during))
 
 

@@ -75,11 +75,9 @@ class DraftGroup:
 
     @property
     def words(self) -> str:
-        of_others = "" if self.others is None else f", and {share_text(self.others.during)} of the others'"
-        return (
-            f"drafts gave {self.label} {self.value} {share_text(self.own.during)} of its tokens, "
-            f"{share_text(self.own.before)} before{of_others}"
-        )
+        of_others = "" if self.others is None else f", and {_during(self.others)} of the others'"
+        of_own = f"{_during(self.own)} of its tokens, {_before(self.own)} before"
+        return f"drafts gave {self.label} {self.value} {of_own}{of_others}"
 
 
 @dataclass(frozen=True)
@@ -121,13 +119,11 @@ def draft_causes(drafts: Drafts, *, has_room: bool) -> list[dict[str, Any]]:
         return []
     words = []
     if gives_less:
-        words.append(f"drafts gave {share_text(given.during)} of the tokens, {share_text(given.before)} before")
+        words.append(f"drafts gave {_during(given)} of the tokens, {_before(given)} before")
     if apart is not None:
         words.append(apart.words)
     if accepted.before is not None and accepted.during is not None:
-        words.append(
-            f"of the draft tokens {share_text(accepted.during)} were accepted, {share_text(accepted.before)} before"
-        )
+        words.append(f"of the draft tokens {_during(accepted)} were accepted, {_before(accepted)} before")
     told = {"node": apart.value} if apart is not None and apart.label == NODE.label else {}
     return [
         {
@@ -158,6 +154,14 @@ def draft_groups(found: Deliveries) -> list[DraftGroup]:
             others = _given(count - found.count[place], tokens - found.tokens[place], found.usual)
             told.append(DraftGroup(found.label, value, own, others))
     return told
+
+
+def _before(level: Level) -> str:
+    return share_text(level.before or 0.0)
+
+
+def _during(level: Level) -> str:
+    return share_text(level.during or 0.0)
 
 
 def _given(count: Counts, tokens: Counts, usual: int) -> Level | None:
