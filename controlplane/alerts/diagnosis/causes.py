@@ -52,7 +52,6 @@ class Context:
     cache_before: Mapping[str, float] = field(default_factory=dict)
     cache_during: Mapping[str, float] = field(default_factory=dict)
     answer_tokens: Level = NOT_MEASURED  # Of a finished request in the mean.
-    answer_error: float = 0.0  # Standard error of how the two differ.
     preemptions: Level = NOT_MEASURED
     kv_usage: Level = NOT_MEASURED
     tenant_before: Mapping[str, float] = field(default_factory=dict)
@@ -112,7 +111,7 @@ def running_growth(context: Context) -> float:
 def answer_growth(context: Context) -> float:
     """By what factor answers got longer; 1 where that may be chance or is not known."""
     before, during = context.answer_tokens.before, context.answer_tokens.during
-    if not before or not during or during - before < CHANCE_SIGMAS * context.answer_error:
+    if not before or not during or during - before < CHANCE_SIGMAS * context.answer_tokens.error:
         return 1.0
     return during / before if during >= MORE_WORK * before else 1.0
 

@@ -11,7 +11,7 @@ from sqlmodel import Session, col, select
 from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.causes import Context
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
-from controlplane.alerts.diagnosis.counted_ratio import Level, Ratio, difference_error, of_a_length, of_a_share
+from controlplane.alerts.diagnosis.counted_ratio import Level, Ratio, compared, of_a_length, of_a_share
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
 from controlplane.alerts.diagnosis.draft_causes import Deliveries, DraftGroup, Drafts, draft_groups
 from controlplane.alerts.diagnosis.host_cause import slowest
@@ -107,8 +107,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         prompt_during=shares[PROMPT_BUCKET.label][1],
         cache_before=shares[CACHE_CLASS.label][0],
         cache_during=shares[CACHE_CLASS.label][1],
-        answer_tokens=Level(answers[0].value, answers[1].value),
-        answer_error=difference_error(*answers, of_a_length),
+        answer_tokens=compared(*answers, of_a_length),
         preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
         tenant_before=shares[TENANT.label][0],
@@ -250,10 +249,7 @@ def _drafts(
     before: Span,
     during: Span,
 ) -> Drafts:
-    of_pool = Drafts(
-        Level(accepted[0].value, accepted[1].value, difference_error(*accepted, of_a_share)),
-        Level(given[0].value, given[1].value, difference_error(*given, of_a_share)),
-    )
+    of_pool = Drafts(compared(*accepted, of_a_share), compared(*given, of_a_share))
     if not accepted[0].under.any():
         return of_pool
     deliveries = _deliveries(telemetry, where, Span(before.start, during.end), during.start)

@@ -2,7 +2,8 @@
 
 What is counted comes in bursts: drafts of one request fare alike, answers of one sender are alike in length. So the
 windows before tell by how much more than single ones they scatter (`dispersion`). Of these the last are not
-asked: an onset is often told a minute late, and the change itself would pass for noise.
+asked: an onset is told late, by minutes where seats or a queue fill up first, and the change itself would pass for
+noise, and for what was usual.
 """
 
 import math
@@ -16,8 +17,8 @@ from controlplane.evidence.dispersion import dispersion_of
 
 Variance = Callable[[float], float]
 """Of a single one, by the ratio."""
-LATE_WINDOWS = 24
-"""So late, two minutes, an onset may be told."""
+LATE_WINDOWS = 60
+"""So late, five minutes, an onset may be told."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ def of_a_length(mean: float) -> float:
     return mean * mean
 
 
-def difference_error(before: Ratio, during: Ratio, variance: Variance) -> float:
-    """Standard error of the ratios' difference; 0 where either is not known."""
-    then, now = before.value, during.value
+def compared(before: Ratio, during: Ratio, variance: Variance) -> Level:
+    """With what was usual before it began, however late that is told."""
+    usual = before.older()
+    then, now = usual.value, during.value
     if then is None or now is None:
-        return 0.0
-    phi = _phi(before.older(), variance)
-    counts = sum(1.0 / float(side.under.sum()) for side in (before, during))
-    return math.sqrt(phi * variance((then + now) / 2.0) * counts)
+        return Level(then, now)
+    counts = sum(1.0 / float(side.under.sum()) for side in (usual, during))
+    return Level(then, now, math.sqrt(_phi(usual, variance) * variance((then + now) / 2.0) * counts))
 
 
 def _phi(before: Ratio, variance: Variance) -> float:

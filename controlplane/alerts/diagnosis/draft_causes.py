@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.alerts.diagnosis.counted_ratio import NOT_MEASURED, Level, Ratio, difference_error, of_a_share
+from controlplane.alerts.diagnosis.counted_ratio import NOT_MEASURED, Level, Ratio, compared, of_a_share
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.alerts.diagnosis.ranking import MORE_WORK
 from controlplane.alerts.diagnosis.shift_parts import EXPLAINS
@@ -166,11 +166,11 @@ def _during(level: Level) -> str:
 
 def _given(count: Counts, tokens: Counts, usual: int) -> Level | None:
     before, during = (Ratio(count[part], tokens[part], LEAST_TOKENS) for part in (slice(usual), slice(usual, None)))
-    if before.value is None or during.value is None:
+    steps = compared(before, during, of_a_share)
+    if steps.before is None or steps.during is None:
         return None
-    error = difference_error(before, during, of_a_share)
-    found = Level(1.0 - before.value, 1.0 - during.value, error)
-    return found if error > 0.0 and 1.0 - before.value >= SIGMAS * error else None
+    given = Level(1.0 - steps.before, 1.0 - steps.during, steps.error)
+    return given if steps.error > 0.0 and 1.0 - steps.before >= SIGMAS * steps.error else None
 
 
 def _lost(given: Level) -> float:

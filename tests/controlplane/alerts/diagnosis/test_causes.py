@@ -147,7 +147,7 @@ class TestAnswerMix:
     """Answers of 100 tokens before; the difference is known to 10."""
 
     def of(self, during: float | None, error: float = 10.0, before: float | None = 100.0) -> Any:
-        return found(answer_tokens=Level(before, during), answer_error=error)
+        return found(answer_tokens=Level(before, during, error))
 
     def test_a_quarter_longer_is_longer(self) -> None:
         assert self.of(124.9, error=1.0) == [("unknown", 0.0)]
@@ -164,7 +164,7 @@ class TestAnswerMix:
         assert self.of(None) == self.of(200.0, before=None) == self.of(200.0, before=0.0) == [("unknown", 0.0)]
 
     def test_it_tells_both_lengths(self) -> None:
-        (told,) = causes(Context(answer_tokens=Level(24.04, 253.2), answer_error=20.0), ONSET)
+        (told,) = causes(Context(answer_tokens=Level(24.04, 253.2, 20.0)), ONSET)
         assert told["message"] == "answers got longer: 24 tokens in the mean, now 253"
         assert told["answer_tokens"] == [24.04, 253.2]
 

@@ -33,7 +33,10 @@ def test_acceptance_answers_and_tenants_are_read_of_both_sides() -> None:
     assert (accepted.before, accepted.during) == (0.8, 0.2) and 0.0 < accepted.error < 0.1
     assert given.before == 0.2 and given.during == pytest.approx(10 / 1200) and given.error > 0.0
     assert (found.tenant_before["batch"], found.tenant_during["batch"]) == (0.1, 0.55)
-    assert (found.answer_tokens.before, found.answer_tokens.during) == (20.0, 60.0) and 0.0 < found.answer_error < 10.0
+    assert (found.answer_tokens.before, found.answer_tokens.during) == (
+        20.0,
+        60.0,
+    ) and 0.0 < found.answer_tokens.error < 10.0
 
 
 def test_what_drafts_give_is_read_by_node_and_kind_of_prompt() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from controlplane.alerts.diagnosis.counted_ratio import LATE_WINDOWS, Ratio, difference_error, of_a_length, of_a_share
+from controlplane.alerts.diagnosis.counted_ratio import LATE_WINDOWS, Level, Ratio, compared, of_a_length, of_a_share
 
 WINDOWS = 240 + LATE_WINDOWS
 
@@ -18,29 +18,31 @@ def test_drafts_that_fare_alike_tell_less_than_as_many_that_do_not() -> None:
     single = of(chance.binomial(100, 0.5, WINDOWS).tolist())
     alike = of((10 * chance.binomial(10, 0.5, WINDOWS)).tolist())
     few = of([20, 20])
-    exact = (0.35 * 0.65 * (1 / (100 * WINDOWS) + 1 / 200)) ** 0.5
-    assert difference_error(single, few, of_a_share) == pytest.approx(exact, rel=0.25)
-    assert difference_error(alike, few, of_a_share) > 2.5 * exact
+    exact = (0.35 * 0.65 * (1 / (100 * (WINDOWS - LATE_WINDOWS)) + 1 / 200)) ** 0.5
+    assert compared(single, few, of_a_share).error == pytest.approx(exact, rel=0.25)
+    assert compared(alike, few, of_a_share).error > 2.5 * exact
 
 
 def test_answers_scatter_as_much_as_they_are_long() -> None:
     chance = np.random.default_rng(4)
     before = of(chance.negative_binomial(100, 1 / 21, WINDOWS).tolist())
     few = of([4000, 4000])
-    exact = 30.0 * (1 / (100 * WINDOWS) + 1 / 200) ** 0.5
-    assert difference_error(before, few, of_a_length) == pytest.approx(exact, rel=0.25)
+    exact = 30.0 * (1 / (100 * (WINDOWS - LATE_WINDOWS)) + 1 / 200) ** 0.5
+    assert compared(before, few, of_a_length).error == pytest.approx(exact, rel=0.25)
 
 
-def test_a_change_that_is_told_late_does_not_pass_for_noise() -> None:
+def test_a_change_that_is_told_late_passes_neither_for_noise_nor_for_what_was_usual() -> None:
     chance = np.random.default_rng(5)
     quiet = chance.binomial(100, 0.5, WINDOWS)
     late = np.append(quiet[LATE_WINDOWS:], chance.binomial(100, 0.1, LATE_WINDOWS))
     few = of([10] * 6)
-    known, told_late = (difference_error(of(one.tolist()), few, of_a_share) for one in (quiet, late))
-    assert told_late < 1.5 * known, "of the quiet windows alone"
+    known, told_late = (compared(of(one.tolist()), few, of_a_share) for one in (quiet, late))
+    assert told_late.error < 1.5 * known.error, "of the quiet windows alone"
+    assert told_late.before == pytest.approx(0.5, abs=0.02) and told_late.during == 0.1
 
 
 def test_too_few_have_no_ratio_and_no_error() -> None:
     nothing, some = of([50], least=101), of([50] * 20)
     assert nothing.value is None and some.value == 0.5
-    assert difference_error(nothing, some, of_a_share) == difference_error(some, nothing, of_a_share) == 0.0
+    assert compared(nothing, some, of_a_share) == Level(None, 0.5)
+    assert compared(some, nothing, of_a_share) == Level(0.5, None)

@@ -93,7 +93,7 @@ class TestWhose:
         assert drafts.apart is not None and (drafts.apart.label, drafts.apart.value) == ("node", "gpu-2")
         assert not drafts.is_shared("node", "gpu-2")
         own, others = drafts.apart.own, drafts.apart.others
-        assert own.before == pytest.approx(0.515, abs=0.001) and own.during == pytest.approx(0.069, abs=0.001)
+        assert own.before == pytest.approx(0.497, abs=0.001) and own.during == pytest.approx(0.069, abs=0.001)
         assert others is not None and others.during == pytest.approx(0.569, abs=0.001)
 
     def test_a_loss_that_the_others_share_by_more_than_six_tenths_is_not_told(self) -> None:
@@ -108,6 +108,16 @@ class TestWhose:
         """Of prompts that were given none nobody can say that they kept it."""
         drafts = even((0.5, 0.1), (0.0, 0.0))
         assert drafts.apart is None and not drafts.is_shared("node", "n0")
+
+    def test_an_onset_that_is_told_minutes_late_hides_no_node(self) -> None:
+        """Seats fill for three minutes before an objective is missed."""
+        chance = np.random.default_rng(6)
+        usual, late = 120, 38
+        lost = 1000 - chance.binomial(1000, [0.5] * (usual - late) + [0.02] * (late + 12))
+        kept = 1000 - chance.binomial(1000, [0.5] * (usual + 12))
+        told = {name: (count.tolist(), [1000] * len(count)) for name, count in (("a", lost), ("b", kept))}
+        apart = Drafts(groups=groups(told, "node", "ab", usual)).apart
+        assert apart is not None and apart.value == "a" and apart.own.before == pytest.approx(0.5, abs=0.01)
 
     def test_of_a_few_tokens_nothing_is_told(self) -> None:
         assert even((0.5, 0.1), (0.5, 0.5), tokens=10, windows=9).groups == []
