@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
@@ -71,15 +72,17 @@ def test_it_plans_what_a_real_vllm_plans(vllm_executable: Path, knobs: dict[str,
 
 @pytest.fixture
 def served(vllm_executable: Path, vllm_server: VllmServer, tmp_path: Path) -> Iterator[Journey]:
-    """A service that knows where vLLM is; its pool's node has served for two minutes, a few requests at a time."""
+    """A service that knows where vLLM is; its pool's node has served for two minutes, one to six requests at a time,
+    with time between."""
     python = vllm_executable.with_name("python")
     made = Journey(tmp_path, vllm_server, NodeRole.SERVING, ("--vllm-python", str(python)))
     try:
         made.start("service")
         made.start("agent")
-        asked, until = cycle(prompts(300, seed=5)), time.time() + SERVED_WINDOWS * WINDOW_S
+        asked, random, until = cycle(prompts(300, seed=5)), Random(5), time.time() + SERVED_WINDOWS * WINDOW_S
         while time.time() < until:
-            answers = vllm_server.complete_all(list(islice(asked, 4)), 48)
+            answers = vllm_server.complete_all(list(islice(asked, random.randint(1, 6))), random.randint(8, 64))
+            threading.Event().wait(random.expovariate(2.0))  # Its clients' pause: nobody waits for anything.
             assert not any(answer.failed for answer in answers)
         yield made
     finally:
