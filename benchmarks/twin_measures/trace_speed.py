@@ -14,7 +14,7 @@ from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine
 from tuner.workload.trace_file import load
 
-COST = StepCost((0.012, 1 / 60_000, 2e-5, 1e-5, 8e-9, 1e-10))
+COST = StepCost((0.012, 1 / 60_000, 0.0, 3e-5, 8e-9, 1e-10))
 SHAPE = EngineShape(num_blocks=6000, block_size=512, policy=Policy(max_waiting=None))
 CONFIG = parse_config({"max_num_batched_tokens": 8192, "max_num_seqs": 256})
 
