@@ -20,12 +20,14 @@ from controlplane.contract.planning.whatif import (
     Forecasted,
     OtherForecast,
     Scenario,
+    StepWindow,
     TwinTask,
     WhatIf,
 )
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.costs.nonnegative_fit import Row, fit
 from tuner.twin.costs.pace_wander import costs_around, wander
+from tuner.twin.costs.prompt_spans import prompt_rows
 from tuner.twin.costs.step_pause import pause
 from tuner.twin.costs.step_terms import NAMES, StepCost
 from tuner.twin.costs.telemetry_fit import kv_tokens, rows
@@ -54,11 +56,12 @@ tell the reading of weights from launches."""
 @dataclass(frozen=True)
 class Planner:
     """Whose scheduler plans. draws: resampled fits for the interval, each a run more. pauses: whether what passes
-    between two steps is in no step's seconds."""
+    between two steps is in no step's seconds. prompts_apart: whether the time of prompts is fitted to, too."""
 
     serve: Serve = embedded
     draws: int = 5
     pauses: bool = True
+    prompts_apart: bool = False
 
 
 def key(metric: str, q: float) -> str:
@@ -84,13 +87,8 @@ class Known:
         return (record.arrival - self.begin).total_seconds()
 
     def rows(self, to_s: float) -> list[Row]:
-        """Of the windows that end by then, in their order. In the first ones requests still ran that came before the
-        span, and are not known: they are left out, as far as enough others are there."""
-        begin_s = self.begin.timestamp()
-        since_s = begin_s + min(self.longest_s, self.half_s / 4)
-        chosen = [one for one in self.task.windows if since_s <= one.start_s <= begin_s + to_s - one.width_s]
-        chosen.sort(key=lambda one: one.start_s)
-        found = rows(self.records, chosen, self.task.config.max_num_batched_tokens)
+        """Of the windows that end by then, in their order."""
+        found = rows(self.records, self._windows(to_s), self.task.config.max_num_batched_tokens)
         if len(found) < FEWEST_WINDOWS:
             raise NotFound(
                 f"pool {self.task.asked.pool}: {len(found)} windows with steps in the part of the span that the twin "
@@ -98,6 +96,18 @@ class Known:
                 field="window_s",
             )
         return found
+
+    def prompt_rows(self, to_s: float) -> list[Row]:
+        """Of the time of prompts in the same windows."""
+        return prompt_rows(self.records, self._windows(to_s), self.task.config.max_num_batched_tokens)
+
+    def _windows(self, to_s: float) -> list[StepWindow]:
+        """In the first ones requests still ran that came before the span, and are not known: they are left out, as far
+        as enough others are there."""
+        begin_s = self.begin.timestamp()
+        since_s = begin_s + min(self.longest_s, self.half_s / 4)
+        chosen = [one for one in self.task.windows if since_s <= one.start_s <= begin_s + to_s - one.width_s]
+        return sorted(chosen, key=lambda one: one.start_s)
 
 
 def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
@@ -108,7 +118,8 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     pool = _pool(known, planner)
     error, measured = _error(known, pool)
     windows = known.rows(known.until_s)
-    last = fit(windows, planner.draws, asked.seed)
+    apart = known.prompt_rows(known.until_s) if planner.prompts_apart else []
+    last = fit([*windows, *apart], planner.draws, asked.seed)
     between_s = _pause(known, replace(pool, cost=last.cost), known.until_s) if planner.pauses else 0.0
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
@@ -216,12 +227,13 @@ def _known(task: TwinTask) -> Known:
 def _pool(known: Known, planner: Planner) -> Pool:
     """The pool as it is, fitted to the first half."""
     task, half_s = known.task, known.half_s
+    apart = known.prompt_rows(half_s) if planner.prompts_apart else []
     drafted = sum(window.drafted for window in task.windows)
     accepted = sum(window.accepted for window in task.windows)
     pool = Pool(
         _shape(known, 1.0, 1.0),
         task.config,
-        fit(known.rows(half_s), 0, known.task.asked.seed).cost,
+        fit([*known.rows(half_s), *apart], 0, known.task.asked.seed).cost,
         replicas=max(1, task.workload.nodes),
         drafts=Drafts.even(drafted, accepted),
         around=_around(known.records),

@@ -42,7 +42,7 @@ def vllm_planner(python: Path) -> Iterator[Planner]:
             told = _answer(answers, process)
             return Replica(**{**told, "stories": [Story(**one) for one in told["stories"]]})
 
-        yield Planner(serve, DRAWS, pauses=False)
+        yield Planner(serve, DRAWS, pauses=False, prompts_apart=True)
     finally:
         to.close()
         process.kill()

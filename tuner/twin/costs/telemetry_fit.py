@@ -36,20 +36,23 @@ def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget
 
 
 def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float, budget: int) -> None:
-    span = span_of(record)
-    cached, prompt = record.cached_tokens, record.prompt_tokens
-    computed, outputs = max(1, prompt - cached), max(0, record.output_tokens - 1)
-    chunks = math.ceil(computed / max(1, budget))
-    attended = computed * (cached + computed / 2) if computed > 1 else 0.0
-    prefill = (computed, chunks if computed > 1 else 0, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended)
+    span, outputs = span_of(record), max(0, record.output_tokens - 1)
     for number, share in _shares(span.scheduled_s, span.first_token_s, width_s):
-        for place, amount in enumerate(prefill, 1):
+        for place, amount in enumerate(prompt_terms(record, budget), 1):
             windows[number][place] += share * amount
     for number, share in _shares(span.first_token_s, span.last_token_s, width_s):
         given = share * outputs
         for place in (1, 3):
             windows[number][place] += given
-        windows[number][4] += given * (prompt + outputs / 2)
+        windows[number][4] += given * (record.prompt_tokens + outputs / 2)
+
+
+def prompt_terms(record: RequestRecord, budget: int) -> tuple[float, float, float, float, float]:
+    """Of the request's prompt, all but the steps themselves."""
+    cached, computed = record.cached_tokens, max(1, record.prompt_tokens - record.cached_tokens)
+    chunks = math.ceil(computed / max(1, budget))
+    attended = computed * (cached + computed / 2) if computed > 1 else 0.0
+    return computed, chunks if computed > 1 else 0, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended
 
 
 def _shares(start_s: float, end_s: float, width_s: float) -> Iterable[tuple[int, float]]:

@@ -1,0 +1,82 @@
+"""The time in which prompts were computed, as rows of its own for a fit, from requests' waterfalls. Pure.
+
+Where all windows of a pool are alike, each has as many prompts as decodes, and nothing in them tells what either costs.
+But a step that computes a prompt lies between that request's first schedule and its first token: where such spans of a
+node overlap they are the same steps, and who had its first token by then and not its last decodes in each of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, span_of
+from tuner.twin.costs.nonnegative_fit import Row
+from tuner.twin.costs.step_terms import summed
+from tuner.twin.costs.telemetry_fit import prompt_terms
+
+_SAME_STEP_S = 1e-4
+"""First tokens that are less apart are of one step."""
+
+Computed = tuple[ComputedSpan, RequestRecord]
+
+
+def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], budget: int) -> list[Row]:
+    """A row for each of these windows in which prompts began to be computed. budget: tokens that a step may compute."""
+    by_node: dict[str, list[Computed]] = defaultdict(list)
+    for record in records:
+        by_node[record.node].append((span_of(record), record))
+    wanted = {(window.node, round(window.start_s / window.width_s)) for window in windows}
+    width_s = windows[0].width_s if windows else 1.0
+    found: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for node, computed in by_node.items():
+        coming, running = sorted(computed, key=_scheduled, reverse=True), list[Computed]()
+        for together in _overlapping(computed):
+            start_s, end_s = together[0][0].scheduled_s, max(span.first_token_s for span, _ in together)
+            while coming and coming[-1][0].scheduled_s < end_s:
+                running.append(coming.pop())
+            running = [one for one in running if one[0].last_token_s > start_s]
+            at = (node, int(start_s // width_s))
+            if at in wanted:
+                found[at].append(_row(together, running, start_s, end_s, budget))
+    return [
+        Row(summed(row.terms for row in several), sum(row.seconds for row in several))
+        for _, several in sorted(found.items())
+    ]
+
+
+def _overlapping(computed: list[Computed]) -> Iterator[list[Computed]]:
+    """Requests whose prompts were computed at the same time, or one through the other; those that tell no time for it
+    are left out."""
+    together: list[Computed] = []
+    until_s = 0.0
+    for one in sorted(computed, key=_scheduled):
+        span = one[0]
+        if span.first_token_s <= span.scheduled_s:
+            continue
+        if together and span.scheduled_s >= until_s:
+            yield together
+            together = []
+        until_s = max(until_s, span.first_token_s) if together else span.first_token_s
+        together.append(one)
+    if together:
+        yield together
+
+
+def _scheduled(one: Computed) -> float:
+    return one[0].scheduled_s
+
+
+def _row(together: Sequence[Computed], running: Sequence[Computed], start_s: float, end_s: float, budget: int) -> Row:
+    prompts = [prompt_terms(record, budget) for _, record in together]
+    ended = sorted(span.first_token_s for span, _ in together)
+    at_least = 1 + sum(after - before > _SAME_STEP_S for before, after in pairwise(ended))
+    steps = max(at_least, *(chunks for _, chunks, *_ in prompts))
+    rows = context = 0.0
+    for span, record in running:
+        decodes_s = min(span.last_token_s, end_s) - max(span.first_token_s, start_s)
+        if decodes_s > 0.0:
+            share = steps * decodes_s / (end_s - start_s)
+            rows, context = rows + share, context + share * (record.prompt_tokens + record.output_tokens / 2)
+    tokens, chunks, sampled, read, attended = (sum(column) for column in zip(*prompts, strict=True))
+    return Row((steps, tokens + rows, chunks, sampled + rows, read + context, attended), end_s - start_s)
