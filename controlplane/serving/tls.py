@@ -219,10 +219,16 @@ def _stamp_of(files: Sequence[Path | None]) -> tuple[int, ...]:
     return tuple(stamp)
 
 
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:@SECLEVEL=2"
+"""Of TLS 1.2: those with forward secrecy that are authenticated encryption. A Python's own choice differs: Debian's has
+all of OpenSSL's, an RSA or shared key for the exchange among them."""
+
+
 def _load(files: TlsFiles) -> tuple[ssl.SSLContext, bytes]:
     """A context, and the certificate in it, PEM. Raises BadSettings."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     try:
         certificate = files.cert.read_bytes()
