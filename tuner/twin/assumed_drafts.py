@@ -26,6 +26,16 @@ class Drafts:
         """From totals alone: all places alike."""
         return cls(offered, (min(1.0, accepted / drafted),)) if drafted else cls()
 
+    @classmethod
+    def seen(cls, drafted: float, accepted: float, decoded: float, length: int) -> "Drafts":
+        """As `even`, offered as often as they were: one that looks in the text finds nothing to repeat, mostly.
+
+        decoded: tokens after first ones, those of drafts among them; length: tokens of each draft, 0 if not known."""
+        deliveries = decoded - accepted
+        return cls.even(
+            drafted, accepted, min(1.0, drafted / (length * deliveries)) if length and deliveries > 0 else 1.0
+        )
+
 
 class AssumedDrafter(Drafter):
     """Reserves what is asked for, as often as there is a draft; `accepted` says how many of a work's are kept."""

@@ -228,18 +228,26 @@ def _pool(known: Known, planner: Planner) -> Pool:
     """The pool as it is, fitted to the first half."""
     task, half_s = known.task, known.half_s
     apart = known.prompt_rows(half_s) if planner.prompts_apart else []
-    drafted = sum(window.drafted for window in task.windows)
-    accepted = sum(window.accepted for window in task.windows)
     pool = Pool(
         _shape(known, 1.0, 1.0),
         task.config,
         fit([*known.rows(half_s), *apart], 0, known.task.asked.seed).cost,
         replicas=max(1, task.workload.nodes),
-        drafts=Drafts.even(drafted, accepted),
+        drafts=_drafts(known),
         around=_around(known.records),
         serve=planner.serve,
     )
     return replace(pool, cost=pool.cost.after(_pause(known, pool, half_s))) if planner.pauses else pool
+
+
+def _drafts(known: Known) -> Drafts:
+    windows, config = known.task.windows, known.task.config
+    return Drafts.seen(
+        sum(window.drafted for window in windows),
+        sum(window.accepted for window in windows),
+        sum(max(0, one.output_tokens - 1) for one in known.records),
+        config.draft_length(1),
+    )
 
 
 def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:
