@@ -100,5 +100,5 @@ def test_a_pool_that_runs_vllm_is_forecast_by_its_own_telemetry(served: Journey)
     assert told.as_is.requests > 20
     for quantile in told.changed.quantiles.values():
         assert 0.0 < quantile.low_s <= quantile.value_s <= quantile.high_s
-    assert told.changed.busy > told.as_is.busy
+    assert told.changed.busy >= told.as_is.busy
     assert narrow.changed.quantiles["ttft:0.95"].value_s > told.changed.quantiles["ttft:0.95"].value_s, "one at a time"
