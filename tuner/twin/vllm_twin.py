@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
+from controlplane.terminal.child import die_with_parent
 from tuner.twin.forecast import Planner
 from tuner.twin.pool_run import Pool, Replica
 from tuner.twin.simulated_engine import Arrival, Story
@@ -30,6 +31,7 @@ def vllm_planner(python: Path) -> Iterator[Planner]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "VLLM_LOGGING_LEVEL": "ERROR"},
+        preexec_fn=die_with_parent,
     )
     assert process.stdin is not None and process.stdout is not None
     to, answers = process.stdin, process.stdout
