@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from controlplane.contract.planning.whatif import ComputedSpan
+from controlplane.contract.planning.whatif import ComputedSpan, in_windows
 
 
 def busy_s(spans: Iterable[ComputedSpan], width_s: float) -> dict[int, float]:
@@ -19,13 +19,7 @@ def busy_s(spans: Iterable[ComputedSpan], width_s: float) -> dict[int, float]:
     for span in sorted(spans, key=lambda one: one.scheduled_s):
         start_s = max(span.scheduled_s, until_s)
         if start_s < span.last_token_s:
-            _add(found, start_s, span.last_token_s, width_s)
+            for number, inside_s in in_windows(start_s, span.last_token_s, width_s):
+                found[number] += inside_s
             until_s = span.last_token_s
     return dict(found)
-
-
-def _add(found: dict[int, float], start_s: float, end_s: float, width_s: float) -> None:
-    for number in range(math.floor(start_s / width_s), math.floor(end_s / width_s) + 1):
-        overlap_s = min(end_s, (number + 1) * width_s) - max(start_s, number * width_s)
-        if overlap_s > 0.0:
-            found[number] += overlap_s

@@ -1,6 +1,7 @@
 """What a change would do to a pool: asked, and forecast by the twin. A forecast is never proof."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -134,6 +135,14 @@ def span_of(record: RequestRecord) -> ComputedSpan:
     scheduled = record.arrival.timestamp() + before
     first = scheduled + parts.get(PREFILL.short, 0.0)
     return ComputedSpan(scheduled, first, first + parts.get(DECODE.short, 0.0))
+
+
+def in_windows(start_s: float, end_s: float, width_s: float) -> Iterator[tuple[int, float]]:
+    """The windows that a stretch lies in, by their number since the epoch, with how many seconds of it lie there."""
+    for number in range(math.floor(start_s / width_s), math.floor(end_s / width_s) + 1):
+        inside_s = min(end_s, (number + 1) * width_s) - max(start_s, number * width_s)
+        if inside_s > 0.0:
+            yield number, inside_s
 
 
 TwinEngine = Literal["embedded", "vllm"]

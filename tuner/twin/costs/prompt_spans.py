@@ -10,27 +10,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from controlplane.contract.bodies.workload import RequestRecord
-from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, span_of
+from controlplane.contract.planning.whatif import StepWindow
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import summed
-from tuner.twin.costs.telemetry_fit import prompt_terms
+from tuner.twin.costs.telemetry_fit import Computed, computed_by_node, prompt_terms
 
 _SAME_STEP_S = 1e-4
 """First tokens that are less apart are of one step."""
 
-Computed = tuple[ComputedSpan, RequestRecord]
-
 
 def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], budget: int) -> list[Row]:
     """A row for each of these windows in which prompts began to be computed. budget: tokens that a step may compute."""
-    by_node: dict[str, list[Computed]] = defaultdict(list)
-    for record in records:
-        by_node[record.node].append((span_of(record), record))
     wanted = {(window.node, round(window.start_s / window.width_s)) for window in windows}
     width_s = windows[0].width_s if windows else 1.0
     found: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for node, computed in by_node.items():
-        coming, running = sorted(computed, key=_scheduled, reverse=True), list[Computed]()
+    for node, computed in computed_by_node(records).items():
+        computed.sort(key=lambda one: one[0].scheduled_s)
+        coming, running = computed[::-1], list[Computed]()
         for together in _overlapping(computed):
             start_s, end_s = together[0][0].scheduled_s, max(span.first_token_s for span, _ in together)
             while coming and coming[-1][0].scheduled_s < end_s:
@@ -45,26 +41,22 @@ def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow],
     ]
 
 
-def _overlapping(computed: list[Computed]) -> Iterator[list[Computed]]:
-    """Requests whose prompts were computed at the same time, or one through the other; those that tell no time for it
-    are left out."""
+def _overlapping(computed: Sequence[Computed]) -> Iterator[list[Computed]]:
+    """Of these, by their first schedule: requests whose prompts were computed at the same time, or one through the
+    other. Those that tell no time for it are left out."""
     together: list[Computed] = []
     until_s = 0.0
-    for one in sorted(computed, key=_scheduled):
+    for one in computed:
         span = one[0]
         if span.first_token_s <= span.scheduled_s:
             continue
         if together and span.scheduled_s >= until_s:
             yield together
             together = []
-        until_s = max(until_s, span.first_token_s) if together else span.first_token_s
+        until_s = max(until_s, span.first_token_s)
         together.append(one)
     if together:
         yield together
-
-
-def _scheduled(one: Computed) -> float:
-    return one[0].scheduled_s
 
 
 def _row(together: Sequence[Computed], running: Sequence[Computed], start_s: float, end_s: float, budget: int) -> Row:

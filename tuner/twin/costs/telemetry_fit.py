@@ -7,13 +7,15 @@ first token, outputs evenly from there to the last one. Only windows that every 
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.contract.bodies.workload import RequestRecord
-from controlplane.contract.planning.whatif import StepWindow, span_of
+from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, in_windows, span_of
 from tuner.twin.costs.nonnegative_fit import Row
 
 _FEWEST_STEPS = 3
+
+Computed = tuple[ComputedSpan, RequestRecord]
 
 
 def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget: int) -> list[Row]:
@@ -57,22 +59,25 @@ def prompt_terms(record: RequestRecord, budget: int) -> tuple[float, float, floa
 
 def _shares(start_s: float, end_s: float, width_s: float) -> Iterable[tuple[int, float]]:
     """The windows that a stretch lies in, with how much of it lies there."""
-    first, last = math.floor(start_s / width_s), math.floor(end_s / width_s)
     if end_s - start_s <= 1e-9:
-        yield first, 1.0
+        yield math.floor(start_s / width_s), 1.0
         return
-    for number in range(first, last + 1):
-        overlap = min(end_s, (number + 1) * width_s) - max(start_s, number * width_s)
-        if overlap > 0.0:
-            yield number, overlap / (end_s - start_s)
+    for number, inside_s in in_windows(start_s, end_s, width_s):
+        yield number, inside_s / (end_s - start_s)
+
+
+def computed_by_node(records: Iterable[RequestRecord]) -> Mapping[str, list[Computed]]:
+    """Each request beside when it was computed; a node without any has none."""
+    found: dict[str, list[Computed]] = defaultdict(list)
+    for record in records:
+        found[record.node].append((span_of(record), record))
+    return found
 
 
 def kv_tokens(records: Sequence[RequestRecord], windows: Iterable[StepWindow]) -> float | None:
     """About how many tokens a node's KV cache holds: what was held at windows' ends over the share that it was; None
     where next to nothing was."""
-    spans = defaultdict(list)
-    for record in records:
-        spans[record.node].append((span_of(record), record))
+    spans = computed_by_node(records)
     held = share = 0.0
     for window in windows:
         if not window.kv_usage:
