@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from controlplane.api import error_handlers
 from controlplane.app.service import TWIN
 from controlplane.auth import store as tokens
-from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.errors import Unavailable
@@ -22,10 +19,9 @@ from controlplane.contract.planning.whatif import TwinTask, WhatIfCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.telemetry.store import TelemetryStore
-from controlplane.whatif import endpoints
 from controlplane.whatif.twin_desk import TwinDesk
 from tests.controlplane.whatif.agent_events import report
-from tests.keyrings import keyring_of
+from tests.controlplane.whatif.asked_app import asked_app
 from tests.made_tables import create_tables
 from tests.tuner.served_pool import START, Served, traffic
 
@@ -52,18 +48,8 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
     store = TelemetryStore(database, lambda: now + timedelta(seconds=1))
     store.start()
     report(store, served.events(), "gpu-1", "chat")
-    app = FastAPI()
-    app.state.service = endpoints.WhatIfParts(
-        database=database,
-        clock=lambda: now,
-        tokens=TokenCache(database),
-        keyring=keyring_of(database),
-        traffic=store,
-        twin=TwinDesk(TWIN, timeout_s=240.0),  # A busy machine is slow, not wrong.
-    )
-    app.include_router(endpoints.router)
-    error_handlers.install(app)
-    with TestClient(app, headers={"Authorization": f"Bearer {token}"}) as client:
+    twin = TwinDesk(TWIN, timeout_s=240.0)  # A busy machine is slow, not wrong.
+    with asked_app(database, store, twin, token, now) as client:
         yield client
     store.close()
     database.close()

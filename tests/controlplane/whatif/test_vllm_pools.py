@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tailwright_vllm.records import BoundSteps, Finished, Iteration, events_of
 
-from controlplane.api import error_handlers
 from controlplane.auth import store as tokens
-from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.errors import NotFound, Unavailable
@@ -25,11 +22,10 @@ from controlplane.contract.reports.engine_event import EngineEvent
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.telemetry.store import TelemetryStore
-from controlplane.whatif import endpoints
 from controlplane.whatif.pool_telemetry import gathered
 from controlplane.whatif.twin_desk import TwinDesk
 from tests.controlplane.whatif.agent_events import report
-from tests.keyrings import keyring_of
+from tests.controlplane.whatif.asked_app import asked_app
 from tests.made_tables import create_tables
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -161,18 +157,7 @@ def api(database: Database, store: TelemetryStore, tmp_path_factory: pytest.Temp
     script.write_text(TWIN)
 
     def serving(vllm_python: Path | None) -> TestClient:
-        app = FastAPI()
-        app.state.service = endpoints.WhatIfParts(
-            database=database,
-            clock=lambda: NOW,
-            tokens=TokenCache(database),
-            keyring=keyring_of(database),
-            traffic=store,
-            twin=TwinDesk((sys.executable, str(script)), vllm_python),
-        )
-        app.include_router(endpoints.router)
-        error_handlers.install(app)
-        return TestClient(app, headers={"Authorization": f"Bearer {token}"})
+        return asked_app(database, store, TwinDesk((sys.executable, str(script)), vllm_python), token, NOW)
 
     yield serving
 
