@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from controlplane.contract.bodies.change import class_of
+from controlplane.contract.bodies.change import class_of, hardest
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.knobs import KNOBS, ChangeClass
@@ -18,7 +18,6 @@ from controlplane.contract.knobs import KNOBS, ChangeClass
 STUDY, FORECAST = "/studies/new", "/whatif"
 WIDER = 4
 """A range reaches so many times above, or below, what the pool runs."""
-_HARDER = (ChangeClass.LIVE, ChangeClass.SWAP, ChangeClass.RESTART)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def place_of(name: str, nodes: Sequence[NodeView]) -> KnobPlace:
     """Of the serving nodes."""
     classes = [class_of(name, node.backend, node.effective) for node in nodes]
     limits = [node.effective.limits[name] for node in nodes if node.effective and name in node.effective.limits]
-    return KnobPlace(name, max(classes, key=_HARDER.index, default=ChangeClass.LIVE), min(limits, default=None))
+    return KnobPlace(name, hardest(classes) or ChangeClass.LIVE, min(limits, default=None))
 
 
 def study_address(pool: str, objective: str, space: Mapping[str, str], reason: str) -> str:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends
 
 from controlplane.auth import Reader
 from controlplane.auth.token_cache import AuthParts
+from controlplane.contract.bodies.change import expected_s, hardest, needed_class
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, NotFound, Overloaded, Unavailable
@@ -18,6 +19,7 @@ from controlplane.contract.knobs import (
     MAX_NUM_SEQS,
     NUM_SPECULATIVE_TOKENS,
     PREFILL_CHUNK_SIZE,
+    ChangeClass,
     parse_config,
 )
 from controlplane.contract.planning.whatif import TwinEngine, WhatIf, WhatIfCreate
@@ -65,7 +67,25 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
             _refuse_unknown(knobs, config.knobs(), declared_for(session, knobs, pool=asked.pool), prefix)
         parse_config(knobs, base=config, prefix=prefix)
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
-    return service.twin.forecast(gathered(service.traffic, asked, config, number, trial, engine))
+    task = gathered(service.traffic, asked, config, number, trial, engine)
+    return service.twin.forecast(task.model_copy(update=_change(nodes, config.knobs() | asked.knobs, asked)))
+
+
+def _change(nodes: Iterable[NodeView], wanted: Mapping[str, Any], asked: WhatIfCreate) -> dict[str, Any]:
+    """What `wanted` takes on the hardest serving node, and the longest that a change of each class took on one: what a
+    `TwinTask` is told of them. A model over more devices is started anew."""
+    serving = [
+        (node.backend, node.effective) for node in nodes if node.role is NodeRole.SERVING and node.effective is not None
+    ]
+    classes = [needed_class(backend, effective, wanted) for backend, effective in serving]
+    if asked.model_parallel > 1:
+        classes.append(ChangeClass.RESTART)
+    costs: dict[ChangeClass, float] = {}
+    for one in ChangeClass:
+        told = [took_s for _, effective in serving if (took_s := expected_s(effective, one)) is not None]
+        if told:
+            costs[one] = max(told)
+    return {"change_class": hardest(classes), "change_s": costs}
 
 
 def _engine(nodes: Iterable[NodeView], twin: TwinDesk) -> TwinEngine:

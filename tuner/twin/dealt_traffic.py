@@ -32,15 +32,18 @@ def dealt(workload: Workload, replicas: int, scale: Scale, seed: int) -> list[tu
     for number, request in enumerate(workload.requests):
         places, arrivals = found[hash_id(seed, "dealt", number) % replicas if replicas > 1 else 0]
         places.append(number)
-        arrivals.append(
-            Arrival(
-                request.timestamp / 1000.0 / scale.load,
-                _prompt(request, workload.block_size, scale.prompts, number),
-                max(1, round(request.output_length * scale.outputs)),
-                seed=hash_id(seed, number) if seed else number,
-            )
-        )
+        arrivals.append(arrival_of(request, number, workload.block_size, scale, seed))
     return found
+
+
+def arrival_of(request: WorkloadRequest, number: int, block_size: int, scale: Scale, seed: int) -> Arrival:
+    """number: its place in the workload."""
+    return Arrival(
+        request.timestamp / 1000.0 / scale.load,
+        _prompt(request, block_size, scale.prompts, number),
+        max(1, round(request.output_length * scale.outputs)),
+        seed=hash_id(seed, number) if seed else number,
+    )
 
 
 def _prompt(request: WorkloadRequest, block_size: int, factor: float, number: int) -> Callable[[], TokenRuns]:

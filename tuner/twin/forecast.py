@@ -16,6 +16,7 @@ from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig, parse_config
 from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE, TPOT, TTFT
 from controlplane.contract.planning.whatif import (
+    ChangeOver,
     ForecastClass,
     Forecasted,
     OtherForecast,
@@ -25,6 +26,7 @@ from controlplane.contract.planning.whatif import (
     WhatIf,
 )
 from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.change_over import Way, change_over
 from tuner.twin.costs.nonnegative_fit import Row, fit
 from tuner.twin.costs.pace_wander import costs_around, wander
 from tuner.twin.costs.prompt_spans import prompt_rows
@@ -135,6 +137,7 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
         because=because,
         as_is=_scenario(pool, as_is, Scale(), known, error),
         changed=changed,
+        change=question.change_over(config),
         others=[_other(question, knobs) for knobs in asked.others],
         measured=measured,
         error=error,
@@ -164,13 +167,33 @@ class _Question:
         task, known, pool = self.known.task, self.known, self.pool
         asked = task.asked
         scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
-        changed = replace(pool, config=config, replicas=asked.replicas or pool.replicas)
+        changed = self._changed(config)
         costs = _costs_over(self.costs, devices)
         runs = [_run(known, changed, cost, scale, number, devices) for number, cost in enumerate(costs)]
         because = beyond(task, config, self.as_is, runs[0], drafts_known=bool(pool.drafts.kept))
         if known.kv_blocks is None:
             because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
         return _scenario(changed, runs, scale, known, self.error), because
+
+    def change_over(self, config: EngineConfig) -> ChangeOver | None:
+        """By the pool's own costs, and the slow and the quick pace."""
+        task, known, asked = self.known.task, self.known, self.known.task.asked
+        scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
+        few = [self.costs[0], *self.costs[-2:]]
+        way = Way(
+            now=[_sized(known, self.pool, cost, scale) for cost in few],
+            then=[_sized(known, self._changed(config), cost, scale, devices) for cost in _costs_over(few, devices)[:3]],
+            workload=known.workload,
+            scale=scale,
+            since_s=WARM_UP * known.until_s / scale.load,
+            until_s=known.until_s / scale.load,
+            error=self.error,
+            seed=asked.seed,
+        )
+        return change_over(way, task.change_class, task.change_s, WANTED)
+
+    def _changed(self, config: EngineConfig) -> Pool:
+        return replace(self.pool, config=config, replicas=self.known.task.asked.replicas or self.pool.replicas)
 
 
 def _other(question: _Question, knobs: Mapping[str, Any]) -> OtherForecast:
@@ -320,10 +343,13 @@ def _costs_over(costs: Sequence[StepCost], devices: int) -> list[StepCost]:
 
 
 def _run(known: Known, pool: Pool, cost: StepCost, scale: Scale, seed: int, devices: int = 1) -> PoolRun:
+    return run_pool(_sized(known, pool, cost, scale, devices), known.workload, scale, known.task.asked.seed + seed)
+
+
+def _sized(known: Known, pool: Pool, cost: StepCost, scale: Scale, devices: int = 1) -> Pool:
     """devices: over which each replica's cache lies, in times as many as now."""
     shape = _shape(known, scale.prompts, scale.outputs)
-    shape = replace(shape, num_blocks=shape.num_blocks * devices)
-    return run_pool(replace(pool, cost=cost, shape=shape), known.workload, scale, known.task.asked.seed + seed)
+    return replace(pool, cost=cost, shape=replace(shape, num_blocks=shape.num_blocks * devices))
 
 
 def _scenario(pool: Pool, runs: Sequence[PoolRun], scale: Scale, known: Known, error: Mapping[str, float]) -> Scenario:

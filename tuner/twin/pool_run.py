@@ -1,6 +1,7 @@
 """A pool in the twin: its replicas, each an engine of its own, and what its requests would see."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,23 +77,32 @@ class PoolRun:
     most_running: int
     steps: int
 
-    def quantile(self, metric: str, q: float, since_s: float = 0.0) -> float | None:
-        """Of requests that came at or after `since_s`."""
-        values = self.values[metric][self.at_s >= since_s]
+    def quantile(self, metric: str, q: float, since_s: float = 0.0, until_s: float = math.inf) -> float | None:
+        """Of requests that came at or after `since_s`, and before `until_s`."""
+        values = self.values[metric][(self.at_s >= since_s) & (self.at_s < until_s)]
         values = values[~np.isnan(values)]
         return float(np.quantile(values, q)) if values.size else None
 
 
+Part = tuple[Pool, Sequence[int], Sequence[Arrival]]
+"""What one engine serves from its start to its end: as what pool's replica, which requests, and those as arrivals."""
+
+
 def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> PoolRun:
     """Serve the workload. Each replica starts with an empty cache."""
+    parts = [(pool, places, arrivals) for places, arrivals in dealt(workload, pool.replicas, scale, seed)]
+    return run_parts(parts, workload, scale, pool.replicas, seed)
+
+
+def run_parts(parts: Iterable[Part], workload: Workload, scale: Scale, replicas: int, seed: int = 0) -> PoolRun:
+    """Serve what each is dealt. replicas: that `busy` is a share of."""
     count = len(workload.requests)
     at_s = np.array([request.timestamp / 1000.0 / scale.load for request in workload.requests])
     values = {metric.short: np.full(count, np.nan) for metric in (TTFT, TPOT, E2E)}
-    around = pool.around
     refused = steps = most = 0
     busy = queried = hits = 0.0
-    for places, arrivals in dealt(workload, pool.replicas, scale, seed):
-        replica = pool.serve(pool, arrivals)
+    for pool, places, arrivals in parts:
+        replica, around = pool.serve(pool, arrivals), pool.around
         for number, story in zip(places, replica.stories, strict=True):
             if story.refused or story.first_token_s is None or story.ended_s is None:
                 refused += 1
@@ -110,7 +120,7 @@ def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> Poo
         at_s,
         values,
         refused,
-        busy=min(1.0, busy / pool.replicas / span_s),
+        busy=min(1.0, busy / replicas / span_s),
         cached=hits / queried if queried else 0.0,
         most_running=most,
         steps=steps,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from controlplane.contract.bodies.change import class_of
+from controlplane.contract.bodies.change import class_of, hardest
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import RolloutProposal, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit
@@ -189,9 +189,9 @@ def _how(knob: Knob, nodes: Sequence[NodeView]) -> str:
     classes = {class_of(knob.name, backend, effective) for backend, effective in told}
     if not classes:
         return ""
-    if classes != {ChangeClass.LIVE}:
-        hardest = max(classes, key=[ChangeClass.LIVE, ChangeClass.SWAP, ChangeClass.RESTART].index)
-        return f"a change is a {hardest.value}"
+    most_wanted = hardest(classes)
+    if most_wanted is not None and most_wanted is not ChangeClass.LIVE:
+        return f"a change is a {most_wanted.value}"
     live = min((one.live_limits[knob.name] for _, one in told if knob.name in one.live_limits), default=None)
     most = min((one.limits[knob.name] for _, one in told if knob.name in one.limits), default=None)
     up_to = "" if live is None else f" up to {live}"

@@ -4,14 +4,14 @@ Guarantee: nothing is made up. Where a node does not tell what its changes cost,
 has to say what it supposes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.knobs import KNOBS, ChangeClass, difference, largest
 from controlplane.contract.reports.declared_knobs import started_as
 
-_HARDER = {ChangeClass.LIVE: 0, ChangeClass.SWAP: 1, ChangeClass.RESTART: 2}
+_HARDER = (ChangeClass.LIVE, ChangeClass.SWAP, ChangeClass.RESTART)
 
 LONGEST_CHANGE_S = 600.0
 """How long a change that is not live may take at least before it counts as failed, whatever earlier ones took."""
@@ -19,6 +19,11 @@ COST_MARGIN = 4.0
 """... and so many times what such a change has cost before, where that is more."""
 LIVE_CHANGE_S = 30.0
 """How long a live change may take."""
+
+
+def hardest(classes: Iterable[ChangeClass | None]) -> ChangeClass | None:
+    """None where none of them is one."""
+    return max((one for one in classes if one is not None), key=_HARDER.index, default=None)
 
 
 def class_of(name: str, backend: str, effective: EffectiveConfig | None = None) -> ChangeClass:
@@ -40,16 +45,15 @@ def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, 
     A live knob beyond the node's `live_floors` and `live_limits` needs a restart. A knob that the node does not report
     counts as equal; one that it declares and `wanted` does not name is wanted as it was at the start.
     """
-    found: ChangeClass | None = None
+    found: list[ChangeClass] = []
     known = {name: value for name, value in wanted.items() if name in KNOBS or name in effective.declared}
     known = started_as(effective.declared, known)
     for name, (value, _) in difference(known, effective.knobs).items():
         needed = class_of(name, backend, effective)
         if needed is ChangeClass.LIVE and not goes_live(effective, name, value):
             needed = ChangeClass.RESTART
-        if found is None or _HARDER[needed] > _HARDER[found]:
-            found = needed
-    return found
+        found.append(needed)
+    return hardest(found)
 
 
 def goes_live(effective: EffectiveConfig, name: str, value: Any) -> bool:

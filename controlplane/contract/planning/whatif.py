@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from controlplane.contract.bodies.knob_schema import VALUES
 from controlplane.contract.bodies.studies import Study, TwinBeside
 from controlplane.contract.bodies.workload import RequestRecord, Workload
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import DECODE, PREFILL, QUEUE, RECEIVE, TOKENIZE
 from controlplane.contract.share_text import share_text
 
@@ -80,6 +80,18 @@ class Scenario(BaseModel):
     quantiles: dict[str, Forecasted] = Field(description="by `metric:q`, as in `ttft:0.95`")
 
 
+class ChangeOver(BaseModel):
+    """The change itself, begun where most requests come while it lasts: nodes that need a restart (or a swap) have it
+    one after the other, and serve again with an empty cache; nodes that are added serve when they have started."""
+
+    change_class: ChangeClass | None = Field(description="what it takes on the hardest node; null: no knob changes")
+    seconds: float | None = Field(description="how long it lasts; null: nobody has measured such a change on this pool")
+    each_s: float | None = Field(description="of it one node, warm-up included; null: not measured")
+    requests: int = Field(default=0, description="that come while it lasts, of those in the span")
+    unserved: int = Field(default=0, description="of these: come while no node serves")
+    quantiles: dict[str, Forecasted] = Field(default={}, description="of the others, by `metric:q`")
+
+
 class OtherForecast(BaseModel):
     """One of the question's `others`."""
 
@@ -108,6 +120,7 @@ class WhatIf(BaseModel):
     because: list[str] = Field(default=[], description="what lies beyond what the pool has served")
     as_is: Scenario = Field(description="the pool and its traffic unchanged")
     changed: Scenario = Field(description="the pool and its traffic as asked")
+    change: ChangeOver | None = Field(default=None, description="the way there; null: no node has to change")
     others: list[OtherForecast] = Field(default=[], description="the question's `others`, in their order")
     measured: dict[str, float] = Field(description="seconds by `metric:q`, of the same requests as the error")
     error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
@@ -172,6 +185,8 @@ class TwinTask(BaseModel):
     workload: Workload
     records: list[RequestRecord]
     windows: list[StepWindow]
+    change_class: ChangeClass | None = Field(default=None, description="of the asked knobs, on the hardest node")
+    change_s: dict[ChangeClass, float] = Field(default={}, description="the longest that one took on one of its nodes")
 
 
 def tried_says(told: Sequence[TwinBeside]) -> str:

@@ -13,8 +13,9 @@ from controlplane.app.service import TWIN
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.errors import Unavailable
-from controlplane.contract.knobs import parse_config
+from controlplane.contract.knobs import ChangeClass, parse_config
 from controlplane.contract.planning.whatif import TwinTask, WhatIfCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
@@ -44,6 +45,13 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
         fleet.place(session, "new-1", pool="new", role="serving", backend="embedded", now=START)
         revision = fleet.create_revision(session, RevisionCreate(knobs=CONFIG.knobs()), "somebody", START)
         fleet.set_pool_revision(session, "chat", revision.number, START)
+        runs = EffectiveConfig(
+            revision=1,
+            knobs=CONFIG.knobs(),
+            live_limits={"max_num_seqs": 16},
+            costs={ChangeClass.RESTART: ChangeCost(count=1, last_s=11, mean_s=9, warm_ups=1, warm_up_s=2)},
+        )
+        fleet.row_of(session, "gpu-1").effective = runs.model_dump(mode="json")
         _, token = tokens.issue(session, name="reader", scope=Scope.READ, now=START)
     store = TelemetryStore(database, lambda: now + timedelta(seconds=1))
     store.start()
@@ -70,6 +78,20 @@ def test_a_forecast_comes_of_what_agents_reported(api: TestClient) -> None:
     now, then = (answer[name]["quantiles"]["ttft:0.95"] for name in ("as_is", "changed"))
     assert then["low_s"] <= then["value_s"] <= then["high_s"] and then["value_s"] > now["value_s"]
     assert answer["changed"]["busy"] > answer["as_is"]["busy"]
+
+
+@pytest.mark.slow
+def test_the_change_itself_is_told_by_what_such_changes_took_on_the_nodes(api: TestClient) -> None:
+    """Up to 16 sequences its node changes live, beyond it is started again: 9 s, and 2 to warm up."""
+    assert ask(api, 200, load=1.5, window_s=150)["change"] is None
+    assert ask(api, 200, knobs={"max_num_seqs": 12}, window_s=150)["change"]["change_class"] == "live"
+    answer = ask(api, 200, knobs={"max_num_seqs": 32}, window_s=150)
+    change = answer["change"]
+    assert (change["change_class"], change["seconds"], change["each_s"]) == ("restart", 11, 11)
+    assert change["unserved"] == change["requests"] > 10 and "while no node serves" in answer["summary"]
+    more = ask(api, 200, replicas=2, window_s=150)
+    assert (more["change"]["change_class"], more["change"]["seconds"]) == (None, 11)
+    assert "1 more node has started" in more["summary"] and more["change"]["quantiles"]["ttft:0.95"]["value_s"] > 0
 
 
 @pytest.mark.slow

@@ -8,7 +8,15 @@ import pytest
 
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.planning.whatif import ForecastClass, Forecasted, Scenario, WhatIf, WhatIfCreate
+from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.planning.whatif import (
+    ChangeOver,
+    ForecastClass,
+    Forecasted,
+    Scenario,
+    WhatIf,
+    WhatIfCreate,
+)
 from web.frame.rendering import templates
 from web.frame.selection import Selection
 from web.whatif.whatif_page import USUAL, asked_of, whole
@@ -108,3 +116,21 @@ def test_both_scenarios_are_drawn_with_error_and_interval() -> None:
     over = ANSWER.model_copy(update={"asked": WhatIfCreate(pool="chat", model_parallel=4)})
     drawn = templates.get_template("parts/forecast.html").render(opened(Api(over), ask="1"))
     assert "each over 4 times as many devices" in drawn
+
+
+def test_the_change_itself_is_drawn_where_somebody_stops_for_it() -> None:
+    told = SCENARIO.quantiles
+    change = ChangeOver(
+        change_class=ChangeClass.RESTART, seconds=24.0, each_s=12.0, requests=9, unserved=2, quantiles=told
+    )
+
+    def drawn(change: ChangeOver | None) -> str:
+        answer = ANSWER.model_copy(update={"change": change})
+        return templates.get_template("parts/forecast.html").render(opened(Api(answer), ask="1"))
+
+    shown = drawn(change)
+    assert "While it changes" in shown and "restart, 12.0 s a node" in shown and "2 of 9 requests" in shown
+    live = ChangeOver(change_class=ChangeClass.LIVE, seconds=0.1, each_s=0.1)
+    assert "While it changes" not in drawn(None) + drawn(live)
+    alone = change.model_copy(update={"unserved": 9, "quantiles": {}})
+    assert "9 of 9 requests come while no node serves" in drawn(alone)
