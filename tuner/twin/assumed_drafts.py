@@ -12,6 +12,8 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 
+_HALVINGS = 40
+
 
 @dataclass(frozen=True)
 class Drafts:
@@ -22,19 +24,27 @@ class Drafts:
     kept: tuple[float, ...] = ()
 
     @classmethod
-    def even(cls, drafted: float, accepted: float, offered: float = 1.0) -> "Drafts":
-        """From totals alone: all places alike."""
-        return cls(offered, (min(1.0, accepted / drafted),)) if drafted else cls()
-
-    @classmethod
     def seen(cls, drafted: float, accepted: float, decoded: float, length: int) -> "Drafts":
-        """As `even`, offered as often as they were: one that looks in the text finds nothing to repeat, mostly.
+        """From totals alone: all places alike, and offered as often as they were, for one that looks in the text finds
+        nothing to repeat, mostly.
 
         decoded: tokens after first ones, those of drafts among them; length: tokens of each draft, 0 if not known."""
+        if not drafted:
+            return cls()
         deliveries = decoded - accepted
-        return cls.even(
-            drafted, accepted, min(1.0, drafted / (length * deliveries)) if length and deliveries > 0 else 1.0
-        )
+        offered = min(1.0, drafted / (length * deliveries)) if length and deliveries > 0 else 1.0
+        return cls(offered, (_chance(min(1.0, accepted / drafted), max(1, length)),))
+
+
+def _chance(share: float, length: int) -> float:
+    """Of each place when those before it were kept, so that of a draft this share is: what comes after a place that is
+    not kept is not kept either."""
+    low, high = share, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        kept = sum(middle**place for place in range(1, length + 1)) / length
+        low, high = (middle, high) if kept < share else (low, middle)
+    return high
 
 
 class AssumedDrafter(Drafter):

@@ -14,7 +14,7 @@ import numpy as np
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig, parse_config
-from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE, TPOT, TTFT
+from controlplane.contract.metrics import E2E, PREFILL, QUEUE, TPOT, TTFT
 from controlplane.contract.planning.whatif import (
     ChangeOver,
     ForecastClass,
@@ -37,7 +37,8 @@ from tuner.twin.dealt_traffic import Scale
 from tuner.twin.extrapolation import beyond
 from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.forecast_text import summary_of
-from tuner.twin.pool_run import Around, Pool, PoolRun, Serve, embedded, run_pool
+from tuner.twin.outside_steps import around
+from tuner.twin.pool_run import Pool, PoolRun, Serve, embedded, run_pool
 from tuner.twin.seen_hits import with_seen_hits
 from tuner.twin.simulated_engine import EngineShape
 from tuner.workload.rescale import cut
@@ -58,12 +59,14 @@ tell the reading of weights from launches."""
 @dataclass(frozen=True)
 class Planner:
     """Whose scheduler plans. draws: resampled fits for the interval, each a run more. pauses: whether what passes
-    between two steps is in no step's seconds. prompts_apart: whether the time of prompts is fitted to, too."""
+    between two steps is in no step's seconds. prompts_apart: whether the time of prompts is fitted to, too.
+    taken_between_steps: whether what a request waits for the step in progress is told as what came before."""
 
     serve: Serve = embedded
     draws: int = 5
     pauses: bool = True
     prompts_apart: bool = False
+    taken_between_steps: bool = False
 
 
 def key(metric: str, q: float) -> str:
@@ -257,7 +260,7 @@ def _pool(known: Known, planner: Planner) -> Pool:
         fit([*known.rows(half_s), *apart], 0, known.task.asked.seed).cost,
         replicas=max(1, task.workload.nodes),
         drafts=_drafts(known),
-        around=_around(known.records),
+        around=around(known.records, taken_between_steps=planner.taken_between_steps),
         serve=planner.serve,
     )
     return replace(pool, cost=pool.cost.after(_pause(known, pool, half_s))) if planner.pauses else pool
@@ -282,16 +285,6 @@ def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:
     if blocks is None:
         blocks = min(1_000_000, _AMPLE_BLOCKS * one * known.task.config.max_num_seqs)
     return EngineShape(max(blocks, one), size)
-
-
-def _around(records: Sequence[RequestRecord]) -> Around:
-    first, whole = [], []
-    for record in records:
-        parts = record.parts
-        prefilled = parts[QUEUE.short] + parts[PREFILL.short]
-        first.append(max(0.0, parts.get(TTFT.short, prefilled) - prefilled))
-        whole.append(max(first[-1], parts[E2E.short] - prefilled - parts.get(DECODE.short, 0.0)))
-    return Around(first, whole)
 
 
 def _pause(known: Known, pool: Pool, until_s: float) -> float:

@@ -44,7 +44,7 @@ def vllm_planner(python: Path) -> Iterator[Planner]:
             told = _answer(answers, process)
             return Replica(**{**told, "stories": [Story(**one) for one in told["stories"]]})
 
-        yield Planner(serve, DRAWS, pauses=False, prompts_apart=True)
+        yield Planner(serve, DRAWS, pauses=False, prompts_apart=True, taken_between_steps=True)
     finally:
         to.close()
         process.kill()

@@ -13,10 +13,7 @@ from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.planning.whatif import StepWindow
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import summed
-from tuner.twin.costs.telemetry_fit import Computed, computed_by_node, prompt_terms
-
-_SAME_STEP_S = 1e-4
-"""First tokens that are less apart are of one step."""
+from tuner.twin.costs.telemetry_fit import SAME_STEP_S, Computed, computed_by_node, prompt_terms
 
 
 def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], budget: int) -> list[Row]:
@@ -62,7 +59,7 @@ def _overlapping(computed: Sequence[Computed]) -> Iterator[list[Computed]]:
 def _row(together: Sequence[Computed], running: Sequence[Computed], start_s: float, end_s: float, budget: int) -> Row:
     prompts = [prompt_terms(record, budget) for _, record in together]
     ended = sorted(span.first_token_s for span, _ in together)
-    at_least = 1 + sum(after - before > _SAME_STEP_S for before, after in pairwise(ended))
+    at_least = 1 + sum(after - before > SAME_STEP_S for before, after in pairwise(ended))
     steps = max(at_least, *(chunks for _, chunks, *_ in prompts))
     rows = context = 0.0
     for span, record in running:

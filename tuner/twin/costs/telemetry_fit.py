@@ -14,6 +14,8 @@ from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, in_w
 from tuner.twin.costs.nonnegative_fit import Row
 
 _FEWEST_STEPS = 3
+SAME_STEP_S = 1e-4
+"""Of two requests: what is less apart was in one step."""
 
 Computed = tuple[ComputedSpan, RequestRecord]
 
