@@ -23,11 +23,11 @@ from benchmarks.twin_measures.recorded_engine import RecordedEngine
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.metrics import TPOT, TTFT
+from tuner.twin.answer.forecast_interval import interval, of_metric
 from tuner.twin.costs.nonnegative_fit import Row, fit
 from tuner.twin.costs.pace_wander import costs_around, wander
 from tuner.twin.costs.step_pause import pause
 from tuner.twin.dealt_traffic import Scale, dealt
-from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.pool_run import Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import Arrival, EngineShape
 from tuner.workload.generate import SHAPES, fitted, generate

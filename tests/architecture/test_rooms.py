@@ -157,8 +157,16 @@ FACES = {
     "agents/engine": {"command", "options"},
     "agents/models": set(),
     "tuner": set(),
-    "tuner/twin": {"assumed_drafts", "dealt_traffic", "extrapolation", "forecast", "forecast_interval", "forecast_text"}
-    | {"pool_run", "seen_hits", "simulated_engine", "simulated_request", "steady_decodes", "token_runs", "twin_beside"}
+    "tuner/twin": {
+        "assumed_drafts",
+        "dealt_traffic",
+        "forecast",
+        "known_pool",
+        "outside_steps",
+        "pool_run",
+        "seen_hits",
+    }
+    | {"simulated_engine", "simulated_request", "steady_decodes", "token_runs", "twin_beside"}
     | {"vllm_scheduler", "vllm_twin"},
     "web": {"dashboard"},
     "web/drawing": {"axes", "closing_band", "counted_bars", "curves", "heat_map"}

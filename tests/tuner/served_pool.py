@@ -14,9 +14,9 @@ from controlplane.contract.bodies.workload import RequestRecord, Workload, Workl
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.whatif import StepWindow, TwinTask, WhatIfCreate
 from controlplane.contract.reports.engine_event import EngineEvent
+from tuner.twin.answer.forecast_error import WANTED
 from tuner.twin.costs.step_terms import StepCost, terms_of
 from tuner.twin.dealt_traffic import Scale, dealt
-from tuner.twin.forecast import WANTED
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine, Story
 
 TRUTH = StepCost((0.006, 6e-5, 2e-4, 2e-4, 1.5e-6, 4e-8))

@@ -13,8 +13,10 @@ from web.frame.selection import Selection
 from web.frame.time_range import duration
 from web.settings.form_fields import Problem, made, problem_of
 
+HELD = {"ttft": "Good: time to first token", "tpot": "Good: time per output token", "e2e": "Good: whole request"}
 FACTORS = {"load": "Load", "prompts": "Prompt tokens", "outputs": "Output tokens"}
 USUAL = {"load": "1", "prompts": "1", "outputs": "1", "replicas": "", "model_parallel": "1", "look": "10m"}
+USUAL |= {f"good_{name}": "" for name in HELD}
 _RENAMED = {"window_s": "look"}
 
 
@@ -26,6 +28,7 @@ def asked_of(said: Mapping[str, str], pool: str) -> WhatIfCreate:
     if said["replicas"]:
         wanted["replicas"] = said["replicas"]
     wanted["knobs"] = {name: _value(name, said[name]) for name in KNOBS if said[name]}
+    wanted["good"] = {name: _seconds(f"good_{name}", text) for name in HELD if (text := said[f"good_{name}"])}
     return made(WhatIfCreate, wanted)
 
 
@@ -36,6 +39,16 @@ def _value(name: str, text: str) -> int | str:
         return int(text)
     except ValueError:
         raise BadRequest(f"{name}: wants a whole number, got {text[:40]!r}", field=name) from None
+
+
+def _seconds(field: str, text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("s"))
+    except ValueError:
+        raise BadRequest(f"{field}: wants seconds such as 0.5, got {text[:40]!r}", field=field) from None
+    if not value > 0:
+        raise BadRequest(f"{field}: wants more than 0 s", field=field)
+    return value
 
 
 def rows(answer: WhatIf) -> list[tuple[str, float | None, float | None, Forecasted, Forecasted | None]]:
@@ -52,7 +65,12 @@ def whole(client: Client, selection: Selection) -> Context:
     pools = sorted({pool for pool, role in zip(fleet.pool, fleet.role, strict=True) if role is NodeRole.SERVING})
     pool = selection.pool or next(iter(pools), "")
     said = {name: selection.own.get(name, USUAL.get(name, "")) for name in (*USUAL, *KNOBS)}
-    context: Context = {"pools": {name: name for name in pools}, "said": said | {"pool": pool}, "factors": FACTORS}
+    context: Context = {
+        "pools": {name: name for name in pools},
+        "said": said | {"pool": pool},
+        "factors": FACTORS,
+        "held": HELD,
+    }
     context |= {"knobs": KNOBS}
     if "ask" in selection.own:
         try:

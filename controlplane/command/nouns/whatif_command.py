@@ -32,6 +32,9 @@ def whatif(
         int, typer.Option(help="Times as many devices that each replica's model is split over.", min=1, max=64)
     ] = 1,
     set_: Annotated[list[str], typer.Option("--set", help="knob=value; repeatable.")] = [],  # noqa: B006
+    good: Annotated[
+        list[str], typer.Option(help="ttft, tpot or e2e=SECONDS that a good request keeps; repeatable.")
+    ] = [],  # noqa: B006
     window: Annotated[str, typer.Option(help="How much of the newest traffic to look at.")] = "10m",
     seed: Annotated[int, typer.Option(help="Of all chances.", min=0)] = 0,
     as_json: Json = False,
@@ -47,6 +50,7 @@ def whatif(
             replicas=replicas,
             model_parallel=model_parallel,
             knobs=parse_assignments(set_),
+            good=parse_assignments(good, "--good", "ttft=SECONDS"),
             seed=seed,
         )
     except ValidationError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -32,6 +32,11 @@ class ForecastClass(StrEnum):
     EXTRAPOLATED = "extrapolated"  # Beyond it: `because` says in what.
 
 
+HeldTo = Literal["ttft", "tpot", "e2e"]
+"""What the twin tells of each request."""
+Seconds = Annotated[float, Field(gt=0, le=86400)]
+
+
 class WhatIfCreate(BaseModel):
     """`POST /api/v1/whatif`: the pool's own traffic of the last `window_s` seconds, changed, on the pool, changed."""
 
@@ -49,6 +54,10 @@ class WhatIfCreate(BaseModel):
     )
     knobs: dict[str, Any] = Field(
         default={}, json_schema_extra=VALUES, description="knobs that shall differ from what the pool runs"
+    )
+    good: dict[HeldTo, Seconds] = Field(
+        default={},
+        description="seconds that a request's own value may be for it to be good: then goodput is forecast, too",
     )
     end: datetime | None = Field(default=None, description="the span's end; null: the newest telemetry")
     others: list[dict[str, Any]] = Field(
@@ -68,6 +77,15 @@ class Forecasted(BaseModel):
     high_s: float = Field(description="the interval's upper end, seconds")
 
 
+class GoodRequests(BaseModel):
+    """Goodput: requests within all of `good`, of all that come; one that is refused is not."""
+
+    share: float = Field(description="of requests, 0 to 1")
+    low: float = Field(description="the interval's lower end, 0 to 1")
+    high: float = Field(description="the interval's upper end, 0 to 1")
+    per_s: float = Field(description="good requests a second: the share of all that come")
+
+
 class Scenario(BaseModel):
     """The pool in the twin."""
 
@@ -78,6 +96,10 @@ class Scenario(BaseModel):
     busy: float = Field(description="share of the time in which replicas compute, 0 to 1")
     cached: float = Field(description="share of prompt tokens found in the prefix cache, 0 to 1")
     quantiles: dict[str, Forecasted] = Field(description="by `metric:q`, as in `ttft:0.95`")
+    good: GoodRequests | None = Field(default=None, description="goodput; null: the question has no `good`")
+    node_hours_per_million: float | None = Field(
+        default=None, description="node hours for a million output tokens at this load; null: no tokens"
+    )
 
 
 class ChangeOver(BaseModel):
@@ -124,6 +146,7 @@ class WhatIf(BaseModel):
     others: list[OtherForecast] = Field(default=[], description="the question's `others`, in their order")
     measured: dict[str, float] = Field(description="seconds by `metric:q`, of the same requests as the error")
     error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
+    good_error: float | None = Field(default=None, description="forecast - measured share of good requests, likewise")
     fit: dict[str, float] = Field(
         description="seconds for one of each term of a step, `pause` between two steps (in `steps` already), "
         "`median_error` of windows, and `wander`: how much slower or faster the nodes may be from one stretch of time "

@@ -13,6 +13,7 @@ from controlplane.contract.planning.whatif import (
     ChangeOver,
     ForecastClass,
     Forecasted,
+    GoodRequests,
     Scenario,
     WhatIf,
     WhatIfCreate,
@@ -75,7 +76,16 @@ def opened(api: Api, **own: str) -> Any:
 
 def test_the_form_is_what_the_api_takes() -> None:
     said = USUAL | EMPTY | {"load": "2x", "replicas": "3", "model_parallel": "2x", "max_num_seqs": "8", "look": "1h"}
-    wanted = WhatIfCreate(pool="chat", load=2.0, replicas=3, model_parallel=2, knobs={"max_num_seqs": 8}, window_s=3600)
+    said |= {"good_ttft": "0.5 s"}
+    wanted = WhatIfCreate(
+        pool="chat",
+        load=2.0,
+        replicas=3,
+        model_parallel=2,
+        knobs={"max_num_seqs": 8},
+        window_s=3600,
+        good={"ttft": 0.5},
+    )
     assert asked_of(said, "chat") == wanted
 
 
@@ -87,6 +97,8 @@ def test_the_form_is_what_the_api_takes() -> None:
         ("replicas", "0"),
         ("model_parallel", "1.5"),
         ("look", "soon"),
+        ("good_ttft", "soon"),
+        ("good_e2e", "0"),
         ("max_num_seqs", "few"),
     ],
 )
@@ -116,6 +128,19 @@ def test_both_scenarios_are_drawn_with_error_and_interval() -> None:
     over = ANSWER.model_copy(update={"asked": WhatIfCreate(pool="chat", model_parallel=4)})
     drawn = templates.get_template("parts/forecast.html").render(opened(Api(over), ask="1"))
     assert "each over 4 times as many devices" in drawn
+
+
+def test_good_requests_and_what_tokens_cost_are_drawn_where_they_are_told() -> None:
+    now = SCENARIO.model_copy(update={"node_hours_per_million": 0.25})
+    then = now.model_copy(update={"good": GoodRequests(share=0.9, low=0.8, high=1.0, per_s=4.5)})
+
+    def drawn(as_is: Scenario) -> str:
+        answer = ANSWER.model_copy(update={"as_is": as_is, "changed": then})
+        return templates.get_template("parts/forecast.html").render(opened(Api(answer), ask="1"))
+
+    assert "Good requests" not in drawn(now) and "0.25, as asked 0.25" in drawn(now)
+    shown = drawn(then)
+    assert "as asked 90 % (80 % to 100 %): 4.5 a second" in shown
 
 
 def test_the_change_itself_is_drawn_where_somebody_stops_for_it() -> None:

@@ -23,3 +23,6 @@ def test_what_the_service_refuses_is_one_line(plane: Plane) -> None:
     assert "no revision in production" in plane.run("whatif", "--pool", "chat", "--load", "2x", status=1).stderr
     assert "load" in plane.run("whatif", "--pool", "chat", "--load", "99x", status=2).stderr
     assert "duration" in plane.run("whatif", "--pool", "chat", "--window", "soon", status=2).stderr
+    assert "ttft" in plane.run("whatif", "--pool", "chat", "--good", "itl=1", status=2).stderr
+    assert "--good: wants" in plane.run("whatif", "--pool", "chat", "--good", "ttft", status=2).stderr
+    assert "greater than 0" in plane.run("whatif", "--pool", "chat", "--good", "ttft=0", status=2).stderr

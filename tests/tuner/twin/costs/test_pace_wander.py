@@ -9,10 +9,11 @@ from controlplane.contract.knobs import parse_config
 from controlplane.contract.planning.whatif import WhatIfCreate
 from tests.soak import soak
 from tests.tuner.served_pool import Served, traffic, wandering
+from tuner.twin.answer.forecast_error import WANTED, key
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.pace_wander import STRETCHES, wander
 from tuner.twin.costs.step_terms import StepCost
-from tuner.twin.forecast import WANTED, forecast, key
+from tuner.twin.forecast import forecast
 
 COST = StepCost((0.01, 0.0, 0.0, 0.0, 0.0, 0.0))
 CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.twin.forecast_interval import TIMES, interval, of_metric
+from tuner.twin.answer.forecast_interval import TIMES, interval, of_metric
 
 seconds = st.lists(st.floats(1e-3, 10), min_size=1, max_size=8)
 

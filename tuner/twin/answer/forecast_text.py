@@ -23,6 +23,11 @@ def summary_of(answer: WhatIf) -> str:
         interval = f"{duration_text(then.low_s)} to {duration_text(then.high_s)}"
         parts.append(f"{words} {duration_text(then.value_s)} ({interval}) in place of {duration_text(now.value_s)}")
     said = f"Forecast: {'; '.join(parts)}." if parts else "Forecast: no request would be served."
+    if (good := answer.changed.good) is not None and answer.as_is.good is not None:
+        said += (
+            f" Good are {share_text(good.share)} of the requests ({share_text(good.low)} to {share_text(good.high)}), "
+            f"{good.per_s:.3g} a second, in place of {share_text(answer.as_is.good.share)}."
+        )
     if answer.changed.refused:
         said += f" {answer.changed.refused} requests would be refused."
     worst = max(map(abs, answer.error.values()), default=None)

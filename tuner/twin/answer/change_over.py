@@ -13,8 +13,8 @@ import numpy as np
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.planning.whatif import ChangeOver, Forecasted
+from tuner.twin.answer.forecast_interval import interval, of_metric
 from tuner.twin.dealt_traffic import Scale, arrival_of
-from tuner.twin.forecast_interval import interval, of_metric
 from tuner.twin.pool_run import Floats, Part, Pool, run_parts
 from tuner.workload.trace import hash_id
 

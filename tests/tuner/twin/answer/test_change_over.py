@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controlplane.contract.knobs import ChangeClass, parse_config
 from controlplane.contract.planning.whatif import ChangeOver
 from tests.tuner.served_pool import SHAPE, TRUTH, traffic
-from tuner.twin.change_over import Way, busiest, change_over, stays
+from tuner.twin.answer.change_over import Way, busiest, change_over, stays
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.pool_run import Pool, Replica, embedded, run_pool
 from tuner.twin.simulated_engine import Arrival
