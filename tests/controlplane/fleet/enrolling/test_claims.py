@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controlplane import ledger
-from controlplane.auth import Principal, enrolment_rules
+from controlplane.auth import Principal
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, EnrolmentRules, Scope, TokenCreate
 from controlplane.contract.errors import BadRequest, Forbidden, NodeIsLive
@@ -18,7 +16,6 @@ from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NAMES = st.text("abcdef-1", min_size=1, max_size=5)
 
 
 def wanted(node: str = "gpu-1", pool: str = "chat", **more: Any) -> EnrolmentRequest:
@@ -51,24 +48,6 @@ def heard(database: Database, node: str = "gpu-1", at: datetime = NOW, **values:
 def is_live(database: Database, token: str) -> bool:
     with database.read_session() as session:
         return tokens.find(session, token) is not None
-
-
-@given(
-    pools=st.none() | st.lists(NAMES, min_size=1, max_size=3),
-    roles=st.none() | st.lists(st.sampled_from(["serving", "trial"]), min_size=1, max_size=2),
-    node=NAMES,
-    pool=NAMES,
-    role=st.sampled_from(["serving", "trial"]),
-)
-def test_rules_allow_what_each_of_them_allows(
-    pools: list[str] | None, roles: Any, node: str, pool: str, role: Any
-) -> None:
-    rules = EnrolmentRules(pools=pools, roles=roles, nodes=f"{node[0]}*")
-    problem = enrolment_rules.problem_of(rules, wanted(node, pool, role=role))
-    allowed = (pools is None or pool in pools) and (roles is None or role in roles)
-    assert (problem is None) == allowed
-    other = enrolment_rules.problem_of(EnrolmentRules(nodes="x-?"), wanted(node, pool, role=role))
-    assert other is not None and other[0] == "node"
 
 
 def test_rules_are_kept_with_the_token_and_only_with_one_that_enrols(database: Database) -> None:
