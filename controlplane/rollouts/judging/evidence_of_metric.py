@@ -405,7 +405,7 @@ def _summed(windows: Iterable[Mapping[str, Tally]]) -> dict[str, Sketch]:
 def _edges(sketch: Sketch, qs: Sequence[float]) -> list[int]:
     """For each level p the lowest axis position with at most (1 - p) of the values above it."""
     above = sketch.count - sketch.zero_count - np.cumsum(sketch.counts)
-    return [min(int(np.argmax(above <= (1.0 - p) * sketch.count)), AXIS_LENGTH - 1) for p in qs]
+    return [int(np.argmax(above <= (1.0 - p) * sketch.count)) for p in qs]
 
 
 def _above(sketch: Sketch, position: int) -> int:

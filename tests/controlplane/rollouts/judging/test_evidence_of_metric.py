@@ -18,6 +18,7 @@ from controlplane.rollouts.judging.evidence_of_metric import (
     Stream,
     Tally,
     Window,
+    _odds,
 )
 
 MakeSketch = Callable[..., Sketch]
@@ -77,6 +78,21 @@ def test_windows_are_kept_beyond_their_number_while_they_hold_too_few_values(mak
     assert len(stream.recent) == 6, "six of ten values make the sixty; empty ones are none"
     stream.learn_edges([{"": spread(make_sketch, 100)}] * 4)
     assert len(stream.recent) == 4
+
+
+def test_the_oldest_window_stays_while_those_after_it_hold_too_few_values(make_sketch: MakeSketch) -> None:
+    stream = Stream.start(QS, 1.5, pace=QUICK)
+    sizes = [60, 5, 20, 20, 10]  # Without the oldest they are fewer than sixty.
+    stream.learn_edges([{"": spread(make_sketch, size)} for size in sizes])
+    assert [window[""].count for window in stream.recent] == sizes
+    stream.learn_edges([{"": spread(make_sketch, 5)}])
+    assert [window[""].count for window in stream.recent] == [5, 20, 20, 10, 5]
+
+
+def test_where_all_lies_at_the_end_of_the_axis_so_does_the_edge(make_sketch: MakeSketch) -> None:
+    stream = Stream.start(QS, 1.5)
+    stream.learn_edges([{"": make_sketch(np.full(60, 1e9))}])
+    assert stream.edges == {"": [AXIS_LENGTH - 1] * 2}
 
 
 # -- counting --------------------------------------------------------------------------------------------------------
@@ -177,6 +193,22 @@ def test_evidence_goes_to_the_claim_that_the_counts_speak_for() -> None:
     assert max(equal.log_worse(), equal.log_faster(), equal.log_not_worse()) < 0
     assert more.leaning_worse() == more.log_worse(), "of one level"
     assert Stream.start([0.5], 1.0).log_not_worse() == math.inf, "nothing has to be shown"
+
+
+@pytest.mark.parametrize(("above", "is_shown"), [(524, True), (512, False)])
+def test_odds_of_a_tenth_more_are_shown_in_time(above: int, is_shown: bool) -> None:
+    stream = Stream.start([0.5], 1.0)
+    for _ in range(20):
+        stream.take({"": counts(1000, 1000, [500], [above])})
+    assert (stream.log_worse() > 5) == is_shown
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (5, 5), (10, 10), (0, 10), (2, 7)])
+def test_the_odds_seen_so_far_are_even_handed_and_finite(a: int, b: int) -> None:
+    """Of equal arms they are one, however few; of arms the other way round the inverse."""
+    one, other = _odds(counts(10, 10, [a], [b]), 0), _odds(counts(10, 10, [b], [a]), 0)
+    assert one * other == pytest.approx(1.0) and math.isfinite(one)
+    assert (one > 1) == (b > a) and (one == 1) == (a == b)
 
 
 def test_two_levels_are_a_mean_for_harm_and_each_for_itself_for_no_harm() -> None:
