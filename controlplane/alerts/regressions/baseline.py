@@ -92,15 +92,14 @@ class Baseline:
             return None
         phi, wanted = self.phi.get(bucket, 1.0), 1.0 - self.q
         here = load_bin(load)
-        count = above = 0
-        used = 0
+        count = above = used = 0
         # Nearest bins first; of two equally near the busier, which errs towards silence.
         for name in sorted(known.cells, key=lambda other: (abs(other - here), -other)):
-            if used and count * wanted / phi >= ENOUGH_EXCEEDANCES:
+            if count * wanted / phi >= ENOUGH_EXCEEDANCES:
                 break
             count += known.cells[name].count
             above += known.cells[name].above
-            used += name != here or not used
+            used += 1
         # Where neighbouring bins had to help the bound is one of 99 %.
         alone = here in known.cells and used == 1
         bound = wilson_upper(above / phi, count / phi, Z_95 if alone else Z_99)

@@ -72,3 +72,13 @@ def test_the_approximation_is_near_whichever_margin_binds(k: int, n_a: int, n_b:
     mean, variance = noncentral(k, n_a, n_b, odds)
     assert mean == pytest.approx(exact.mean(), abs=0.12)
     assert variance == pytest.approx(exact.var(), rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("k", "n_a", "n_b"), [(1, 1, 1), (1, 40, 50), (2, 1, 3), (30, 40, 50), (12, 20, 8), (89, 40, 50)]
+)
+@pytest.mark.parametrize("odds", [0.001, 0.2, 1.5, 6.0])
+def test_the_mean_solves_cornfields_equation_whatever_the_counts(k: int, n_a: int, n_b: int, odds: float) -> None:
+    mean, variance = noncentral(k, n_a, n_b, odds)
+    assert mean * (n_a - k + mean) == pytest.approx(odds * (n_b - mean) * (k - mean), rel=1e-4)
+    assert variance > 0.0

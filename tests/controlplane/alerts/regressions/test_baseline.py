@@ -13,6 +13,7 @@ from controlplane.alerts.regressions.baseline import (
     Cell,
     build_each,
     margin_buckets,
+    threshold_s,
 )
 from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.regressions.stacked_tails import Stack
@@ -22,6 +23,7 @@ from controlplane.alerts.windows.pool_record import PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
+from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.sketch import Sketch
 
 
@@ -216,6 +218,36 @@ def test_the_margin_is_of_the_span_whenever_it_was() -> None:
         baseline = build_each(Stack.of(windows(12, first_s=first_s), "ttft"), [0.95], 200).get(0.95)
         assert baseline is not None
         assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == 18
+
+
+def test_the_span_is_to_the_last_window_whatever_lies_between() -> None:
+    baseline = build(windows(11) + windows(1, first_s=7195.0))
+    assert baseline is not None
+    assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == margin_buckets(7200.0) == 3
+
+
+def test_at_an_edge_of_gross_growth_a_request_is_slow_at_twice_the_quantile() -> None:
+    found = build_each(Stack.of(windows(120), "ttft"), [0.5], 200, gross=[0.5])[0.5]
+    assert threshold_s(found.buckets["<=512"]) / found.quantile_s == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_load_that_expects_ten_exceedances_speaks_for_itself_and_one_with_fewer_is_helped() -> None:
+    alone, helped = (known({8: (count, 12), 16: (3000, 300)}).null_share("b", 8.0, 0.0) for count in (201, 199))
+    assert alone == pytest.approx(upper(12, 201, 0.95), abs=2e-5)
+    assert helped == pytest.approx(upper(312, 3199, 0.99), abs=2e-5)
+
+
+def test_noise_is_measured_by_the_binomial_scatter_of_the_exceedances() -> None:
+    """At the median, where half of the requests lie above: their variance is half of their expected number."""
+    noisy = [window for window in windows(480, noise=0.3) if window.tails]
+    found = build_each(Stack.of(noisy, "ttft"), [0.5], 200)[0.5]
+    bucket = found.buckets["<=512"]
+    counts = np.array([window.tails["ttft"]["<=512"].count for window in noisy], float)
+    above = np.array([window.tails["ttft"]["<=512"].above(bucket.edge) for window in noisy], float)
+    share = above.sum() / counts.sum()
+    assert share > 0.4 and len(bucket.cells) == 1
+    wanted = dispersion_of(above - counts * share, counts * share * (1.0 - share), 1)
+    assert found.phi["<=512"] == pytest.approx(wanted) and wanted > 3.0
 
 
 def test_a_short_history_is_taken_for_noisier_than_it_looks() -> None:
