@@ -118,6 +118,22 @@ def test_the_expectation_is_one_at_the_null_itself() -> None:
         assert sum(p * e for p, e in zip(chance, gained, strict=True)) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("times", [1.25, 1.5, 2.0, 3.0, 5.0])
+def test_a_shift_by_a_quarter_to_five_times_is_shown_as_fast_as_if_it_were_known(times: float) -> None:
+    """No alternative gains more, on average, than the divergence of the shifted share from the null."""
+    n, null = 10_000, 0.05
+    share = times * null
+    gained = max(log_ratio([Exceedances(n, round(n * share), null)], ratio, 1.0) for ratio in RATIOS)
+    divergence = share * math.log(times) + (1.0 - share) * math.log((1.0 - share) / (1.0 - null))
+    assert gained == pytest.approx(n * divergence, rel=1e-6)
+
+
+def test_one_tick_shows_no_more_than_e_to_the_fifth_beyond_the_threshold() -> None:
+    stream = Stream()
+    observe(stream, 0.0, [Exceedances(10_000, 9_000, 0.05)], 1.0, LOG_A)
+    assert stream.alarmed and LOG_A < stream.log_evidence <= LOG_A + 5.0 + 1e-6
+
+
 def test_evidence_is_shiryaev_and_roberts_sum() -> None:
     """By the recursion of the paper, in plain numbers: M <- (M + 1) L for each alternative, then their mean."""
     stream, sums = Stream(), [0.0] * len(RATIOS)
@@ -137,6 +153,17 @@ def test_what_no_alarm_has_been_raised_for_yet_has_a_date_too() -> None:
     for tick in range(20):
         observe(stream, 1010.0 + 5 * tick, [Exceedances(50, 1, 0.05)], 1.0, LOG_A)
     assert stream.suspected_since_s is None
+
+
+def test_a_change_is_suspected_from_its_onset_where_so_much_speaks_for_it() -> None:
+    stream = Stream()
+    assert stream.suspected_from(0.0) is None
+    observe(stream, 1000.0, [Exceedances(50, 6, 0.05)], 1.0, LOG_A)
+    gain = max(stream.gain)
+    assert gain > 0.5
+    assert (stream.suspected_from(gain), stream.suspected_from(gain + 1e-9)) == (1000.0, None)
+    stream.alarmed, stream.onset_s = True, 990.0
+    assert stream.suspected_from(gain + 1e-9) == 990.0, "in alarm, whatever speaks for it"
 
 
 def test_the_least_evidence_of_a_shift_has_a_date() -> None:
@@ -162,6 +189,19 @@ def test_since_an_alarm_it_is_counted_what_lies_above_and_what_the_null_allows()
     observe(stream, 505.0, [Exceedances(20, 1, 0.05)], 1.0, LOG_A)
     assert (stream.slow_above, stream.slow_expected) == (55, pytest.approx(10.0)), "it may be over: no more is shown"
     assert stream.recovery > 0.0
+
+
+@pytest.mark.parametrize(
+    ("above", "expected", "against"),
+    [(11, 10.0, 1.25), (15, 10.0, 1.5), (1, 0.5, 2.0), (29, 10.0, 2.0), (70, 10.0, 5.0), (0, 0.0, 5.0)],
+)
+def test_recovery_is_judged_against_the_largest_alternative_that_was_shown(
+    above: int, expected: float, against: float
+) -> None:
+    stream = Stream(alarmed=True, onset_s=0.0, slow_above=above, slow_expected=expected)
+    cells = [Exceedances(100, 2, 0.05)]
+    observe(stream, 5.0, cells, 8.0, LOG_A)
+    assert stream.recovery == pytest.approx(-log_ratio(cells, against, 8.0)) and stream.recovery > 0.0
 
 
 @pytest.mark.parametrize("share", [0.07, 0.075, 0.1, 0.2, 0.4])
