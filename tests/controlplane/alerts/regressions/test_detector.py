@@ -20,6 +20,7 @@ from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRec
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
 from controlplane.evidence.sketch import Sketch
+from tests.controlplane.alerts.regressions.served_by_nodes import METRIC, ServedByNodes
 from tests.soak import soak
 
 pytestmark = pytest.mark.slow
@@ -400,6 +401,34 @@ class TestWhatItKeepsAndTells:
             pool.serve(8, ttft=1.5), pool.windows, PoolRecord(moves=accepted(pool.now_s - 700, number=7, ttft=1.5))
         )
         assert late.moved == []
+
+
+class TestNodes:
+    """A node that got slower by itself (see `node_watch`)."""
+
+    condition = RegressionCondition(metrics=["ttft", METRIC])
+
+    def told(self) -> tuple[Detector, ServedByNodes]:
+        """A pool whose node b has just got slower."""
+        pool = ServedByNodes({"a": 1.0, "b": 1.0, "c": 1.3, "d": 0.8})
+        pool.serve(4800.0)
+        detector = Detector(self.condition)
+        detector.advance(pool.windows[-1], pool.windows)
+        assert detector.apart(METRIC) == []
+        for window in pool.serve(60.0, {"b": 1.5}):
+            detector.advance(window, pool.windows)
+        return detector, pool
+
+    def test_it_is_named_also_after_a_restart_and_forgotten_with_the_traffic(self) -> None:
+        detector, pool = self.told()
+        assert detector.apart(METRIC) == ["b"]
+        assert detector.apart("ttft") == [], "that is not compared by node"
+        restored = Detector(self.condition)
+        restored.restore(json.loads(json.dumps(detector.state())))
+        assert restored.apart(METRIC) == ["b"] and restored.state() == detector.state()
+        (later,) = pool.serve(5.0)
+        detector.advance(replace(later, start_s=later.start_s + 600.0), pool.windows)
+        assert detector.apart(METRIC) == []
 
 
 def wandering(seed: int, ticks: int, sd: float, tau_s: float) -> Any:
