@@ -181,6 +181,16 @@ def test_each_limit_is_one_of_its_own(started_s: float, used_s: float, lives: bo
     assert is_live(later(started_s), later(used_s), NOW) is lives
 
 
+def test_a_session_lasts_half_a_day_at_most_half_an_hour_unused_and_a_code_a_minute(database: Database) -> None:
+    half_a_day, half_an_hour, moment = timedelta(hours=12), timedelta(minutes=30), timedelta(microseconds=1)
+    assert is_live(NOW, NOW + half_a_day - moment, NOW + half_a_day - moment)
+    assert not is_live(NOW, NOW + half_a_day, NOW + half_a_day)
+    assert is_live(NOW, NOW, NOW + half_an_hour - moment) and not is_live(NOW, NOW, NOW + half_an_hour)
+    number = issue(database)
+    assert start(database, code_of(database, number), NOW + timedelta(minutes=1) - moment) is not None
+    assert start(database, code_of(database, number), NOW + timedelta(minutes=1)) is None
+
+
 def test_at_rest_there_are_hashes_only_and_what_has_ended_goes(database: Database) -> None:
     number = issue(database)
     secret, code = started(database, number), code_of(database, number)
@@ -241,6 +251,7 @@ def test_whoever_is_no_admin_sees_sessions_of_the_same_token_or_person(database:
     with database.read_session() as session:
         seen = browser_sessions.view(session, keyring_of(database), mine, NOW, of=token, asks=mine)
         assert (seen.id, seen.own) == (mine, True)
+        assert browser_sessions.view(session, keyring_of(database), mine, NOW, of=None, asks=anns).id == mine
         for number, of in ((others[0], token), (4711, None), (mine, ann)):
             with pytest.raises(NotFound, match=f"no open session {number}") as missing:
                 browser_sessions.view(session, keyring_of(database), number, NOW, of=of, asks=None)

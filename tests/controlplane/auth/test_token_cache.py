@@ -99,8 +99,34 @@ def test_a_token_that_another_replica_revoked_is_refused(
     async def requests() -> None:
         assert (await cache.find(token)).node == "a"
         revoke(replica, number)
-        clock.now += STALE_S + 0.1
+        clock.now += 2.0 + 0.1  # Two seconds are promised.
         assert cache.known(token) is None
+        with pytest.raises(Unauthenticated):
+            await cache.find(token)
+
+    asyncio.run(requests())
+
+
+def test_a_token_that_ends_while_it_is_asked_for_is_not_remembered(
+    database: Database, replica: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was good when it was read; another replica has revoked it since, and a look has seen that already."""
+    number, token = issue(database, "a")
+    original = token_cache.authenticate_all
+
+    async def requests() -> None:
+        loop = asyncio.get_running_loop()
+
+        def read_then_revoke(database: Database, authorizations: Sequence[str]) -> object:
+            found = original(database, authorizations)
+            revoke(replica, number)
+            asyncio.run_coroutine_threadsafe(cache._look_at_table(), loop).result(30)
+            return found
+
+        monkeypatch.setattr(token_cache, "authenticate_all", read_then_revoke)
+        assert (await cache.find(token)).node == "a"
+        monkeypatch.setattr(token_cache, "authenticate_all", original)
+        cache._lookups.clear()
         with pytest.raises(Unauthenticated):
             await cache.find(token)
 

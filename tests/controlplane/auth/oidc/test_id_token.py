@@ -64,13 +64,17 @@ def test_each_algorithm_with_its_own_kind_of_key(algorithm: str) -> None:
         ({"aud": "Tailwright"}, False),
         ({"iss": "https://issuer.example/"}, False),
         ({"sub": "u" * 256}, False),
+        ({"sub": "u" * 255}, True),
         ({"sub": 7}, False),
+        ({"sub": ""}, False),
+        ({"nonce": "another"}, False),
+        *[({missing: None}, False) for missing in CLAIMS],
         ({"exp": True}, False),
     ],
 )
 def test_what_a_token_has_to_say_to_the_second_and_the_letter(says: dict[str, Any], good: bool) -> None:
     if good:
-        assert claims(signed(**says))["sub"] == "u1"
+        assert claims(signed(**says))["sub"] == says.get("sub", "u1")
     else:
         with pytest.raises(SignInRefused):
             claims(signed(**says))
@@ -113,9 +117,19 @@ def test_a_key_counts_for_what_it_is_for() -> None:
     for other in ({"use": "enc"}, {"alg": "PS256"}, {"kid": "another"}):
         with pytest.raises(UnknownKey):
             claims(token, RSAKey.import_key({**key, **other}))
-    for wrong in (ECKey.generate_key("P-384", {"kid": "RS256"}), OKPKey.generate_key("X25519", {"kid": "RS256"})):
+    for wrong in (
+        *[ECKey.generate_key(curve, {"kid": "RS256"}) for curve in ("P-256", "P-384")],
+        *[OKPKey.generate_key(curve, {"kid": "RS256"}) for curve in ("Ed25519", "X25519")],
+    ):
         with pytest.raises(UnknownKey):
             claims(token, wrong)
+    for algorithm, other in (
+        ("ES256", ECKey.generate_key("P-384", {"kid": "ES256"})),
+        ("EdDSA", OKPKey.generate_key("X25519", {"kid": "EdDSA"})),
+        ("RS256", RSAKey.generate_key(1024, {"kid": "RS256"})),
+    ):
+        with pytest.raises(UnknownKey):
+            claims(signed(algorithm), other)
     with pytest.raises(UnknownKey):
         claims_of(token, (), EXPECTED, NOW)
 
