@@ -301,11 +301,12 @@ def test_evidence_of_harm_shows_before_it_suffices(make_sketch: MakeSketch) -> N
 def test_half_of_the_history_beside_the_other_teaches_how_a_lone_node_scatters(make_sketch: MakeSketch) -> None:
     usual, slower = make_sketch(np.geomspace(0.1, 1.0, 30)), make_sketch(np.geomspace(0.5, 5.0, 30))
     found = []
-    for history in ([usual] * 12, [usual] * 6 + [slower] * 6):
+    for history in ([usual] * 12, [usual] * 6 + [slower] * 6, ([usual] * 3 + [slower] * 3) * 2):
         judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="before")
         judge.rehearse({"ttft": [Window({"": one}) for one in history]})
         found.append(judge.streams["ttft"].levels[0].dispersion.phi)
     assert found[0] < 1.5 < 5.0 < found[1], "six pairs: of equal windows, and of windows that differ"
+    assert found[2] < 1.5, "the second half as the first"
 
 
 def test_bursts_of_losses_before_the_canary_are_no_harm_in_it() -> None:
@@ -360,6 +361,37 @@ def test_where_nobody_says_it_is_in_no_hurry() -> None:
         (Judge.start(plan, control="before", quick=True), QUICK),
     ):
         assert judge.streams["ttft"].pace == judge.limits[0].stream.pace == pace
+        assert (judge.harm_part, judge.fading_ticks) == (1.0, 0.0), "judged once, and started by nobody"
+
+
+def test_a_judge_that_was_stored_without_them_is_judged_once_and_waits_for_no_start() -> None:
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    stored = judge.model_dump(mode="json", exclude={"harm_part", "fading_ticks", "comparisons", "room", "ticks"})
+    assert Judge.model_validate(stored) == judge
+
+
+def test_what_nobody_has_seen_is_taken_to_scatter_by_half_more_and_gaps_by_twenty_times() -> None:
+    judge = judge_of(["ttft", "itl"], alpha=0.01, tolerance=0.05, control="concurrent")
+    told = judge.evidence()["metrics"]
+    assert {metric: {one["phi"] for one in told[metric]["exceedances"]} for metric in told} == {
+        "ttft": {1.5},
+        "itl": {20.0},
+    }
+
+
+def test_edges_come_from_the_canary_s_nodes_where_the_others_had_no_traffic(make_sketch: MakeSketch) -> None:
+    traffic, found = Traffic(make_sketch, 1), []
+    for quiet in ("control", "canary"):
+        judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+        windows = [traffic.window(15) for _ in range(20)]
+        judge.rehearse({"ttft": [Window(**{quiet: {}, **_other(window, quiet)}) for window in windows]})
+        judge.feed({"ttft": traffic.window(60)})
+        found.append(judge.streams["ttft"].totals().n_b > 0)
+    assert found == [True, True], "the first window is judged already"
+
+
+def _other(window: Window, quiet: str) -> dict[str, dict[str, Sketch]]:
+    return {"control": window.control} if quiet == "canary" else {"canary": window.canary}
 
 
 def test_the_accuracy_of_wide_buckets_is_told_to_four_digits() -> None:

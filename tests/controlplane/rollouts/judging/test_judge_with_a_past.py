@@ -6,13 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
+from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate, Verdict
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.compared_line import EPISODE_TICKS
 from controlplane.rollouts.judging.compared_line import LEAST_TICKS as PAST_TICKS
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import LEAST_FADING_TICKS, LEAST_TICKS, Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
+from controlplane.rollouts.judging.score_sums import TAIL
 
 MakeSketch = Callable[..., Sketch]
 CONTROL, CANARY = 60, 20
@@ -46,11 +47,15 @@ class Pool:
         return windows
 
 
-def learnt(make: MakeSketch, seed: int = 1, *, fading_ticks: float = 0.0) -> tuple[Judge, Pool]:
-    plan = plan_of(SPEC.model_copy(update={"tolerance": 0.25}))
+def plan_with(tolerance: float) -> JudgingPlan:
+    plan = plan_of(SPEC.model_copy(update={"tolerance": tolerance}))
     assert plan is not None
+    return plan
+
+
+def learnt(make: MakeSketch, seed: int = 1, *, fading_ticks: float = 0.0) -> tuple[Judge, Pool]:
     pool = Pool(make, seed)
-    judge = Judge.start(plan, control="concurrent", harm_part=0.5, fading_ticks=fading_ticks)
+    judge = Judge.start(plan_with(0.25), control="concurrent", harm_part=0.5, fading_ticks=fading_ticks)
     past = [pool.tick() for _ in range(PAST_TICKS)]
     judge.rehearse({metric: [windows[metric] for windows in past] for metric in judge.reads}, gap_ticks=2.0)
     return judge, pool
@@ -71,6 +76,8 @@ def test_an_equal_canary_is_not_worse_by_stages_that_do_not_wait(make_sketch: Ma
             break
     assert judge.verdict() is Verdict.NOT_WORSE
     assert needed[-1] == 0.0
+    episodes = {name: one.wanted.episode_ticks for name, one in judge.comparisons.items()}
+    assert episodes == {"ttft": EPISODE_TICKS, "tpot": 0, "prefill": 0}, "nothing waits in the others"
     assert judge.comparisons["ttft"].wanted.shown == [] and judge.comparisons["prefill"].wanted.shown == [0.5, 0.9]
     evidence = judge.evidence()
     assert evidence["held_back"] == [] and (evidence["alpha"], evidence["alpha_for_harm"]) == (0.01, 0.005)
@@ -150,6 +157,40 @@ def test_a_metric_that_is_silent_holds_its_place_in_time(make_sketch: MakeSketch
     judge.feed({})
     judge.feed(pool.tick())
     assert [value is None for value in judge.comparisons["tpot"].lines["typical"].value] == [False, True, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("levels", "guarded"), [([0.5, 0.9], True), ([0.9], False)])
+def test_one_quantile_of_one_metric_is_all_that_is_looked_at(
+    make_sketch: MakeSketch, levels: list[float], guarded: bool
+) -> None:
+    plan = plan_of(SPEC.model_copy(update={"metrics": ["tpot"], "levels": {"tpot": levels}}))
+    assert plan is not None
+    judge, pool = Judge.start(plan, control="concurrent"), Pool(make_sketch, 1)
+    judge.rehearse({"tpot": [pool.tick()["tpot"] for _ in range(PAST_TICKS)]})
+    found = judge.comparisons["tpot"]
+    assert (TAIL in found.lines, len(found.lines) > 1) == (guarded, guarded)
+    assert (found.wanted.gap_ticks, found.wanted.fading_ticks) == (0.0, 0.0), "nobody spoke of a gap or of a start"
+
+
+@pytest.mark.slow
+def test_not_worse_is_said_once_each_is_shown_with_a_past_or_without(make_sketch: MakeSketch) -> None:
+    judge, pool = Judge.start(plan_with(0.25), control="concurrent"), Pool(make_sketch, 1)
+    past = [pool.tick() for _ in range(PAST_TICKS)]
+    history = {metric: [windows[metric] for windows in past] for metric in judge.reads}
+    judge.rehearse({**history, "tpot": history["tpot"][-60:]})
+    assert set(judge.streams) == {"tpot"} and "prefill" in judge.comparisons
+    before: set[tuple[bool, bool]] = set()
+    for _ in range(60):
+        for _ in range(5):
+            judge.feed(pool.tick())
+        judge.look()
+        shown = judge.comparisons["prefill"].is_not_worse, judge.streams["tpot"].is_not_worse
+        assert (judge.verdict() is Verdict.NOT_WORSE) == (all(shown) and judge.harmless and not judge.held_back())
+        before.add(shown)
+        if judge.verdict() is not None:
+            break
+    assert judge.verdict() is Verdict.NOT_WORSE and (True, False) in before
 
 
 def test_the_last_wave_compares_no_latency_without_a_known_past(make_sketch: MakeSketch) -> None:
