@@ -144,6 +144,8 @@ def test_the_slice_lasts_as_long_as_asked_and_no_longer() -> None:
     assert last - first == 200
     first, last = busy_slice(_steady([100] * 600, gap_s=0.125), span_s=20, requests=300)
     assert last - first == 161
+    first, last = busy_slice(_steady([100] * 600, gap_s=0.10008), span_s=20, requests=300)
+    assert last - first == 200, "the next comes 16 ms too late"
 
 
 def test_a_crowd_at_once_is_not_a_busy_time() -> None:

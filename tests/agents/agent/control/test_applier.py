@@ -257,6 +257,21 @@ def test_a_restarted_engine_that_runs_it_already_is_left_alone_and_known_from_th
     drive(tmp_path, second)
 
 
+def test_a_restart_is_seen_to_once_and_what_a_person_changes_later_is_left_alone(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        applier.offer(b"7", body(7))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+        applier.engine_seen("boot-2")  # It runs it already.
+        await turns()
+        backend.current = EffectiveConfig(revision=7, knobs=EngineConfig(max_num_seqs=1).knobs())
+        applier.offer(b"8", body(8))
+        applier.offer(b"9", b"cannot be read, and replaces what was to come")
+        await turns()
+        assert backend.applied == [7]
+
+    drive(tmp_path, script)
+
+
 def test_a_restarted_engine_is_given_it_again_when_it_runs_another_or_does_not_say(tmp_path: Path) -> None:
     async def script(applier: Applier, backend: SlowBackend) -> None:
         applier.offer(b"7", body(7))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, upper_edge
+from controlplane.evidence.exceedance import log_e
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.evidence_of_metric import (
     AT_ONCE,
@@ -113,6 +114,26 @@ def test_values_of_both_arms_are_counted_above_the_edges_moved_for_each_claim(ma
     assert worse <= moved <= not_worse < found["b"].faster[0] and not_worse - worse <= 2, "rounded against the claim"
 
 
+def test_of_a_prompt_bucket_the_cache_classes_are_taken_together(make_sketch: MakeSketch) -> None:
+    one, other = spread(make_sketch, 30), spread(make_sketch, 20, 1.0, 2.0)
+    told = Window({"<=2k hit": one, "<=2k miss": other, "<=128 miss": one}, {"<=2k miss": other}, 75, 150).by_bucket()
+    assert {name: sketch.count for name, sketch in told.control.items()} == {"<=2k": 50, "<=128": 30}
+    assert {name: sketch.count for name, sketch in told.canary.items()} == {"<=2k": 20}
+    assert (told.control_tokens, told.canary_tokens) == (75, 150)
+    plain = Window({"<=2k": one}, {"<=2k": other})
+    assert plain.by_bucket() is plain and (plain.control_tokens, plain.canary_tokens) == (0, 0), "nobody told"
+    assert one.count == 30, "what came in is left as it was"
+
+
+def test_the_ratio_is_of_the_same_quantile_and_none_while_an_arm_has_nothing(make_sketch: MakeSketch) -> None:
+    stream = Stream.start([0.5], 1.5)
+    assert stream.ratio(0.5) is None
+    stream.control.add(spread(make_sketch, 60))
+    assert stream.ratio(0.5) is None
+    stream.canary.add(spread(make_sketch, 60, 0.2, 2.0))
+    assert stream.ratio(0.5) == pytest.approx(2.0, rel=0.05)
+
+
 def test_beyond_the_axis_there_is_nothing_above(make_sketch: MakeSketch) -> None:
     stream = Stream.start([0.5], 1.5)
     stream.edges = {"": [AXIS_LENGTH - 1]}
@@ -156,6 +177,7 @@ def test_a_fresh_stream_has_shown_nothing() -> None:
     stream = Stream.start([0.5], 1.5)
     assert (stream.is_worse, stream.is_faster, stream.is_not_worse) == (False, False, False)
     assert (stream.edges, stream.stretch, stream.log_worse(), stream.log_faster()) == ({}, 1.0, 0.0, 0.0)
+    assert stream == Stream.start([0.5], 1.5, caution=0.0), "no more caution than what scatters asks for"
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
@@ -193,6 +215,16 @@ def test_evidence_goes_to_the_claim_that_the_counts_speak_for() -> None:
     assert max(equal.log_worse(), equal.log_faster(), equal.log_not_worse()) < 0
     assert more.leaning_worse() == more.log_worse(), "of one level"
     assert Stream.start([0.5], 1.0).log_not_worse() == math.inf, "nothing has to be shown"
+
+
+@pytest.mark.parametrize("odds", [1.1, 1.25, 1.5, 2.0, 3.0, 5.0])
+def test_odds_from_a_tenth_to_five_times_are_shown_as_fast_as_if_they_were_known(odds: float) -> None:
+    n, share = 2000, odds / (1.0 + odds)
+    b = round(n * share)
+    stream = Stream.start([0.5], 1.0)
+    stream.take({"": counts(n, n, [n // 2], [b])})
+    best = log_e(b, n // 2 + b, n, n, np.log(np.linspace(1.01, 6.0, 500))).max()
+    assert max(stream.levels[0].worse) == pytest.approx(best, rel=0.01)
 
 
 @pytest.mark.parametrize(("above", "is_shown"), [(524, True), (512, False)])
