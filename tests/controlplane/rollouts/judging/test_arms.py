@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.contract.metrics import DELIVERED_TOKENS, ITL, REQUESTS, TTFT
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.judging.arms import Arm, ticks, window_ceiling, window_floor
+from controlplane.rollouts.judging.arms import READ_S, Arm, every_tick, ticks, window_ceiling, window_floor
 from controlplane.rollouts.judging.served import Outcomes
 from controlplane.telemetry import Span
 from tests.controlplane.rollouts.conftest import sketch_of
@@ -71,6 +71,20 @@ def test_tokens_of_deliveries_go_with_the_gaps_alone(telemetry: FakeReader) -> N
     ((_, tick),) = ticks(telemetry, [ITL.short], CONTROL, CANARY, Span(START, START + timedelta(seconds=5)))
     assert (tick.windows["itl"].control_tokens, tick.windows["itl"].canary_tokens) == (42, 50)
     assert ticks(telemetry, ["ttft"], CONTROL, CANARY, Span(START, START + timedelta(seconds=5))) == []
+
+
+def test_a_long_past_is_read_in_parts_window_by_window_with_those_that_are_empty(telemetry: FakeReader) -> None:
+    served = (0.0, READ_S - 5.0, READ_S, 2 * READ_S + 5.0)
+    for seconds in served:
+        at = START + timedelta(seconds=seconds)
+        telemetry.add(TTFT.short, at, of(0.1), node="a", revision="1", prompt_bucket="<=512")
+    span = Span(START, START + timedelta(seconds=2 * READ_S + 15.0))
+    found = every_tick(telemetry, ["ttft"], CONTROL, CANARY, span)
+    assert [5.0 * place for place, tick in enumerate(found) if tick.windows] == list(served)
+    assert len(found) == (2 * READ_S + 15.0) / 5.0
+    spans = [question.span for question in telemetry.asked]
+    assert max(span.end - span.start for span in spans) <= timedelta(seconds=READ_S)
+    assert max(span.end for span in spans) == span.end
 
 
 def test_a_sender_without_labels_is_told_apart_by_time(telemetry: FakeReader) -> None:
