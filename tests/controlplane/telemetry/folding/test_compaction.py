@@ -15,7 +15,7 @@ from controlplane.telemetry.folding.compaction import FIRST_COARSER, backlog
 from controlplane.telemetry.queries.unfolded import RUN
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
-from controlplane.telemetry.values.levels import BASE_S
+from controlplane.telemetry.values.levels import BASE_S, COARSER, FINER_OF
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 Send = Callable[..., None]
@@ -94,6 +94,47 @@ def test_a_large_backlog_is_folded_in_pieces_and_whole(
     with database.snapshot() as connection:
         assert backlog(connection) == 0
     assert values(store, start) == 30
+    for resolution in COARSER:
+        assert by_level(store, start, resolution) == 30, "each level holds the sum of the finer one"
+
+
+def test_what_was_folded_a_piece_ago_is_in_the_coarser_windows_that_are_built_later(
+    store: TelemetryStore, database: Database, send: Send, start: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(0)
+    assert store.tick(start + timedelta(seconds=60)) > 0, "from here on windows are built that have frames already"
+    for seconds in range(100, 150, BASE_S):
+        send(seconds, values=3)
+    monkeypatch.setattr(compaction, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(compaction, "ROUNDS", 1)
+    while pending(database):
+        store.tick(start + timedelta(hours=1))
+    assert [by_level(store, start, resolution) for resolution in COARSER] == [31] * len(COARSER)
+
+
+def by_level(store: TelemetryStore, start: datetime, resolution: int) -> int:
+    """How many values a level tells of, once all of them are built."""
+    store.tick(start + timedelta(hours=2))
+    hour = start.replace(minute=0, second=0, microsecond=0)
+    span = Span(hour, hour + timedelta(hours=1))
+    found = store.histograms(Question(metrics.TTFT.short, span, step_s=resolution))
+    return sum(sketch.count for series in found for _, sketch in series.steps)
+
+
+def test_every_level_is_built_as_far_as_the_finer_one(
+    store: TelemetryStore, database: Database, clock: Any, send: Send, start: datetime
+) -> None:
+    clock.now = start + timedelta(seconds=5)
+    send(0)
+    for hours in (1, 3):
+        clock.now = start + timedelta(hours=hours)
+        store.tick(clock())
+        with database.snapshot() as connection:
+            levels = store.frames.state(connection).levels
+        for resolution in COARSER[1:]:
+            finer = levels[FINER_OF[resolution]]
+            assert levels[resolution].built_to == finer.built_to * finer.resolution // resolution
+    assert levels[COARSER[-1]].built_to * COARSER[-1] >= (start + timedelta(hours=2)).timestamp()
 
 
 def test_one_row_larger_than_a_piece_is_folded_too(
