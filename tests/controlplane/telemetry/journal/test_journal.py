@@ -99,6 +99,7 @@ def test_a_commit_is_one_row_of_all_its_reports(any_database: Database) -> None:
     ]
     written = write(any_database, names, *entries)
     assert (written.points, outcomes(entries)) == (5, [(1, 0, 0), (2, 0, 0), (2, 0, 0), (4, 0, 0)])
+    assert (written.records, written.resets, written.conflicts) == (0, 0, [])
     ttft = metrics.TTFT.name
     assert totals(any_database) == {(ttft, "n1"): 2.0, (ttft, "n2"): 4.0, (REQUESTS[0], "n1"): 3.0}
     with any_database.session() as session:
@@ -207,6 +208,7 @@ def test_running_totals_count_what_they_have_grown_by(any_database: Database) ->
     assert outcomes([again, next_one]) == [(0, 1, 0), (1, 0, 0)]
     assert totals(any_database) == {(REQUESTS[0], "n1"): 20.0}
     assert rows(any_database, CumulativeRow) == 1
+    assert write(any_database, names, total(2, 20)).resets == 1, "it has begun anew"
 
 
 def record(i: int, node: str = "n1") -> Record:
