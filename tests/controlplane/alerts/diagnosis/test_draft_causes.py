@@ -153,6 +153,21 @@ class TestCause:
         assert cause["node"] == "n0" and cause["acceptance"] == [0.8, 0.4] and cause["steps_growth"] == 1.8
         assert cause["message"].endswith("; of the draft tokens 40 % were accepted, 80 % before")
 
+    def test_of_a_hundred_drafts_fifteen_fewer_are_accepted_at_least(self) -> None:
+        (cause,) = draft_causes(Drafts(Level(0.8, 0.64)), has_room=False)
+        assert cause["message"] == "of the draft tokens 64 % were accepted, 80 % before"
+        assert (cause["acceptance"], cause["from_drafts"]) == ([0.8, 0.64], [None, None])
+        assert draft_causes(Drafts(Level(0.8, 0.66)), has_room=False) == []
+        assert draft_causes(Drafts(), has_room=True) == [], "nothing was measured"
+
+    def test_drafts_that_give_everybody_less_are_told_where_they_have_room(self) -> None:
+        """A quarter more steps: of half of the tokens to three eighths."""
+        (cause,) = draft_causes(Drafts(given=Level(0.5, 0.37)), has_room=True)
+        assert cause["message"] == "drafts gave 37 % of the tokens, 50 % before" and "node" not in cause
+        assert cause["steps_growth"] == 1.26
+        assert draft_causes(Drafts(given=Level(0.5, 0.38)), has_room=True) == []
+        assert draft_causes(Drafts(given=Level(0.5, 0.1)), has_room=False) == []
+
     def test_a_tenant_is_no_node(self) -> None:
         (one,) = (group for group in even((0.5, 0.1), (0.5, 0.5)).groups if group.value == "n0")
         tenant = DraftGroup("tenant", "web", one.own, one.others)
