@@ -15,7 +15,7 @@ from controlplane.contract.bodies.nodes import NodeRole, TrialConfig
 from controlplane.contract.errors import Conflict, KnobOutOfRange, NotFound, UnknownKnob
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.fleet.tables import NodeRow
+from controlplane.fleet.tables import NodeRow, PoolRow
 from controlplane.fleet.view import effective_of
 from controlplane.fleet.wishes import Wishes
 
@@ -210,6 +210,33 @@ def test_two_first_nodes_adopt_one_revision(database: Database) -> None:
     with database.read_session() as session:
         adopted = ledger.entries(session, before_id=None, limit=10, kind="revision.adopted")
         assert [entry.evidence["revision"] for entry in adopted] == [fleet.pool_revision(session, "p")]
+
+
+def test_what_another_adopts_meanwhile_is_seen_under_the_lock(database: Database) -> None:
+    """Its first look at the pool lies before; SQLite lets nobody in between."""
+    if database.is_sqlite:
+        pytest.skip("one writes at a time")
+
+    class Slow(Wishes):
+        """The other node is adopted just before this one would be."""
+
+        def pool_changed(self, pool: str) -> None:
+            super().pool_changed(pool)
+            with database.session() as other:
+                row = fleet.row_of(other, "b")
+                fleet.adopt(other, row, effective_of(row), NOW, Wishes(other))
+
+    with database.session() as session:
+        put(session, "a", seqs=5)
+        put(session, "b", seqs=6)
+    with database.session() as session:
+        row, held = fleet.row_of(session, "a"), session.get_one(PoolRow, "p")  # As whoever has looked at it before.
+        fleet.adopt(session, row, effective_of(row), NOW, Slow(session))
+        assert held.revision == fleet.pool_revision(session, "p")
+    with database.read_session() as session:
+        number = fleet.pool_revision(session, "p")
+        assert number is not None and fleet.revision(session, number).knobs.max_num_seqs == 6
+        assert len(ledger.entries(session, before_id=None, limit=9, kind="revision.adopted")) == 1
 
 
 def test_a_new_revision_of_one_pool_is_no_drift_of_another(database: Database) -> None:
