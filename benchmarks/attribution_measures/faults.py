@@ -1,4 +1,4 @@
-"""Faults of seventeen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
+"""Faults of eighteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,8 @@ HOST_FIGURES: Mapping[str, Mapping[Metric, float]] = {
 @dataclass(frozen=True)
 class Fault:
     """stages: any of them is right. place: (label, value) where it is, None: all of the pool; also: what says the same.
-    cause: its kind. A fault that nothing measures is "unknown": its stage and place are all there is to tell.
+    cause: its kind. A fault that nothing measures is "unknown": its stage and place are all there is to tell. mark_s:
+    how long before it began others did what they post a mark of; None: nobody posts one.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Fault:
     cause: str
     place: tuple[str, str] | None = None
     also: tuple[tuple[str, str], ...] = ()
+    mark_s: float | None = None
 
 
 Lengths = Sequence[tuple[int, float]]
@@ -156,6 +158,13 @@ def _node_drafts(chance: random.Random) -> Fault:
     return Fault("node_drafts", f"{node} 60 % to {share:.0%}", world, ("decode",), "acceptance", ("node", node))
 
 
+def _deploy(chance: random.Random) -> Fault:
+    """What others deployed makes all of the pool slower; their mark alone tells of it."""
+    stage, factor = chance.choice(("prefill", "decode")), chance.uniform(1.6, 2.6)
+    lag_s, world = chance.uniform(0.0, 120.0), World(factors={stage: factor})
+    return Fault("deploy", f"{stage} x{factor:.2f}", world, (stage,), "change_event", mark_s=lag_s)
+
+
 KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "prefill": _stage("prefill", 1.6, 3.0),
     "decode": _stage("decode", 1.5, 2.5),
@@ -174,6 +183,7 @@ KINDS: dict[str, Callable[[random.Random], Fault]] = {
     "drafts": _drafts,
     "answers": _answers,
     "node_drafts": _node_drafts,
+    "deploy": _deploy,
 }
 BATCH_IS_LONG = {"batch": ((300, 0.3), (1200, 0.4), (4000, 0.3))}
 """The prompts of the tenant `batch`, always."""
@@ -182,6 +192,16 @@ BATCH_IS_LONG = {"batch": ((300, 0.3), (1200, 0.4), (4000, 0.3))}
 def usual(world: World) -> World:
     """With what is always so."""
     return replace(world, lengths_of=BATCH_IS_LONG)
+
+
+def marked(made: Callable[[random.Random], Fault]) -> Callable[[random.Random], Fault]:
+    """The same, and within five minutes before it others post a mark that has nothing to do with it."""
+
+    def found(chance: random.Random) -> Fault:
+        fault = made(chance)
+        return fault if fault.mark_s is not None else replace(fault, mark_s=chance.uniform(0.0, 300.0))
+
+    return found
 
 
 def usually(made: Callable[[random.Random], Fault]) -> Callable[[random.Random], Fault]:

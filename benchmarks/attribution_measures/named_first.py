@@ -1,14 +1,15 @@
-"""Are stage, place and cause of a fault named first? Injected faults of seventeen kinds, judged by the service's code.
+"""Are stage, place and cause of a fault named first? Injected faults of eighteen kinds, judged by the service's code.
 
     python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
-                                                          [--engines [vllm]]
+                                                          [--engines [vllm]] [--marks]
     python -m benchmarks.attribution_measures.named_first --show FILE...
 
 A simulated pool of four nodes serves; what its engines would tell goes through the agents' accumulator and reports into
 a telemetry store, and the evaluator with the default rules judges it window by window. After a quarter of an hour of
 quiet a fault is injected (`attribution_measures/faults.py`). When the first page has fired, and what fires within
 `GATHER_S` has joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault
-that pages not within `PATIENCE_S` counts as not named. The model is ours. With `--engines` the nodes are two real
+that pages not within `PATIENCE_S` counts as not named. `--marks`: others post one within five minutes before each
+fault, which has nothing to do with it. The model is ours. With `--engines` the nodes are two real
 embedded engines, for the nine kinds that these can be given without their host's (`engine_faults.py`); the host's are
 in benchmarks/host_faults.py. With `--engines vllm` they are two real vLLM engines with its plugin; nine kinds
 (`vllm_faults.py`). Real engines are asked `GATHER_REAL_S` after the page: they serve few requests a second.
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.attribution_measures.faults import KINDS, Fault, usual, usually
+from benchmarks.attribution_measures.faults import KINDS, Fault, marked, usual, usually
 from benchmarks.attribution_measures.simulated_pool import World
 from benchmarks.attribution_measures.told_service import SIMULATED_NODES, START, Nodes, ToldService, copied
 from controlplane.contract.bodies.alerts import Alert, Severity
@@ -116,6 +117,8 @@ def injected(pool: Pool, past: Path, folder: Path, fault: Fault, seed: int) -> N
     try:
         service.serve(pool.usual, round(SETTLE_S / WINDOW_S), judge=True)
         onset_s = service.now_s
+        if fault.mark_s is not None:
+            service.post_mark(fault.mark_s)
         false = {alert.id for alert in service.alerts()}
         fired_s: float | None = None
         while service.now_s < onset_s + PATIENCE_S:
@@ -207,6 +210,7 @@ def main() -> None:
         "--past-s", type=float, help="how long it was quiet before; a pool known for an hour tells more"
     )
     parser.add_argument("--pasts", type=Path, help="where quiet pasts are kept for runs to come, of whatever seed")
+    parser.add_argument("--marks", action="store_true", help="a mark of others comes by chance before each fault")
     parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
     parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
     wanted = parser.parse_args()
@@ -216,6 +220,8 @@ def main() -> None:
     with pool_of(wanted.engines) as pool:
         if wanted.past_s is not None:
             pool = replace(pool, past_s=wanted.past_s)
+        if wanted.marks:
+            pool = replace(pool, kinds={kind: marked(made) for kind, made in pool.kinds.items()})
         kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds
         if unknown := set(kinds) - set(pool.kinds):
             parser.error(f"--kinds: {', '.join(sorted(unknown))}: not of {', '.join(pool.kinds)}")

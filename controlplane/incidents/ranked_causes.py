@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from controlplane.alerts.diagnosis.change_event import behind_measured
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.on_call.attribution import Attribution
@@ -12,7 +13,8 @@ Named = tuple[str, str, str]
 
 def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
     """Each once, with the evidence of the alert that gives it the highest score, and the alerts that name it. Who
-    brought a load explains as much as the load does, and goes before it.
+    brought a load explains as much as the load does, and goes before it; a mark of others goes behind what any alert
+    measured as explaining it.
 
     That nothing was found is said only where no alert found anything.
     """
@@ -26,7 +28,7 @@ def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
                 best[name] = cause
     known = [name for name in best if name[0] != CauseKind.UNKNOWN] or list(best)
     known.sort(key=lambda name: (-_score(best[name]), name[0] == CauseKind.LOAD, -len(named_by[name]), name))
-    return [{**best[name], "alerts": named_by[name]} for name in known]
+    return behind_measured([{**best[name], "alerts": named_by[name]} for name in known])
 
 
 def told_attribution(alerts: Iterable[Alert]) -> Attribution | None:

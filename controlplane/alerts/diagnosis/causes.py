@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from controlplane.alerts.diagnosis.change_event import behind_measured, change_events
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
 from controlplane.alerts.diagnosis.counted_ratio import NOT_MEASURED, Level
 from controlplane.alerts.diagnosis.draft_causes import NO_DRAFTS, Drafts, draft_causes
@@ -62,6 +63,7 @@ class Context:
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
     hosts: Mapping[str, Readings] = field(default_factory=dict)  # What was measured of each node's host.
     ledger: Sequence[Mapping[str, Any]] = ()  # {"time", "kind", "subject", "message"} of changes around the onset.
+    marks: Sequence[Mapping[str, Any]] = ()  # As `change_events` wants them.
 
 
 def causes(
@@ -89,10 +91,9 @@ def causes(
     found += [cause for cause in place_causes(attribution) if not _is_told(cause, found)]
     steps = max((float(cause["steps_growth"]) for cause in drafts), default=1.0)
     meanwhile = Meanwhile(running_growth(context), answer_growth(context), steps)
+    found += change_events(context.marks, None if attribution is None else attribution.since)
     told = [one for one in ranked(found, attribution, plausibility, meanwhile) if _explains(one)]
-    if not told:
-        return [unknown(attribution)]
-    return told
+    return behind_measured(told) or [unknown(attribution)]
 
 
 def _explains(cause: Cause) -> bool:

@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.causes import Context
+from controlplane.alerts.diagnosis.change_event import USUAL_S
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
 from controlplane.alerts.diagnosis.counted_ratio import Level, Ratio, compared, of_a_length, of_a_share
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
@@ -50,6 +51,8 @@ T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config", "event")
+MOST_MARKS = 500
+"""Who posts more within an hour has none that is near but by chance."""
 LEAST_TOKENS, LEAST_ANSWERS = 100, 10
 DRAFT_LABELS = (NODE.label, TENANT.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
 BEFORE_S = 600.0
@@ -134,11 +137,30 @@ def with_records(session: Session, context: Context, onset: datetime, until: dat
         .limit(200)
     )
     records = [
-        {"time": _happened(row).isoformat(), "kind": row.kind, "subject": row.subject, "message": row.message}
+        _record(row)
         for row in session.exec(query)
         if row.kind.split(".")[0] in LEDGER_KINDS and _may_concern(row, context.pool)
     ]
-    return replace(context, rollouts=rollouts, knobs=knobs, ledger=records[:10])
+    marks = _marks(session, context.pool, onset, until)
+    return replace(context, rollouts=rollouts, knobs=knobs, ledger=records[:10], marks=marks)
+
+
+def _marks(session: Session, pool: str, onset: datetime, until: datetime) -> list[dict[str, Any]]:
+    """What others posted: that near the onset, and what tells how often they post. The newest by when it was told."""
+    since = onset - timedelta(seconds=USUAL_S + BEFORE_S)
+    query = (
+        select(LedgerRow)
+        .where(LedgerRow.kind == EVENT_POSTED, col(LedgerRow.time) >= since, col(LedgerRow.time) <= until)
+        .order_by(col(LedgerRow.id).desc())
+        .limit(MOST_MARKS)
+    )
+    return [
+        {**_record(row), "link": row.evidence.get("link")} for row in session.exec(query) if _may_concern(row, pool)
+    ]
+
+
+def _record(row: LedgerRow) -> dict[str, str]:
+    return {"time": _happened(row).isoformat(), "kind": row.kind, "subject": row.subject, "message": row.message}
 
 
 def _happened(row: LedgerRow) -> datetime:

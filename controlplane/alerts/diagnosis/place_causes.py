@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from controlplane.alerts.diagnosis.change_event import lag_text
 from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.channels.inbound import EVENT_POSTED
-from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import CACHE_CLASS, NODE, PROMPT_BUCKET, TENANT, CacheClass
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
 from controlplane.contract.share_text import share_text
@@ -30,11 +30,10 @@ def tenant_mix(tenant: str, before: float, during: float) -> dict[str, Any]:
 
 
 def unknown(attribution: Attribution | None) -> dict[str, Any]:
-    """Where nothing explains it: what others say they did shortly before is told, as no more than that."""
+    """Where nothing explains it: what others say they did before is told, where it may be near by chance."""
     message, after = "nothing else that is measured changed with it", None if attribution is None else attribution.after
     if after is not None and after.kind == EVENT_POSTED:
-        when = f"{duration_text(after.lag_s)} before it began" if after.lag_s >= 1.0 else "as it began"
-        message += f"; {after.message} came {when}"
+        message += f"; {after.message} came {lag_text(after)}"
     return {"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}
 
 

@@ -22,11 +22,12 @@ PRIOR: Mapping[str, float] = {
     CauseKind.ACCEPTANCE.value: 0.78,
     CauseKind.PREEMPTION.value: 0.75,
     CauseKind.ONE_NODE.value: 0.7,
+    CauseKind.CHANGE_EVENT.value: 0.7,
     CauseKind.ONE_GROUP.value: 0.65,
     CauseKind.KV_PRESSURE.value: 0.5,
 }
 """Where nobody has confirmed a cause yet. What is an act, or measured at the fault itself, goes before what tells only
-where it is."""
+where it is. Of outages 70 % are due to changes (Site Reliability Engineering, chapter 1)."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The remedy that fits the cause (pure): a change of configuration is taken back, load wants admission limits or
-capacity, a disturbed node is drained, and what is left is a matter of tuning.
+capacity, a disturbed node is drained, what others did is theirs to take back, and what is left is a matter of tuning.
 
 Guarantee: what stands on the alert already is not chosen again.
 """
@@ -25,6 +25,8 @@ def choose(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: dat
         chosen = [Choice(_admission(cause, now))]
     elif cause.kind in (CauseKind.HOST, CauseKind.ONE_NODE) and cause.node is not None:
         chosen = [Choice(_drain(cause, now))]
+    elif cause.kind == CauseKind.CHANGE_EVENT:
+        chosen = []
     else:
         chosen = _study(alert, rule, cause, seen, now)
     return [choice for choice in chosen if is_news(choice, alert.remedies)]

@@ -7,6 +7,7 @@ class CauseKind(StrEnum):
     """What a slowdown comes from."""
 
     CONFIG_CHANGE = "config_change"  # A configuration revision reached the pool.
+    CHANGE_EVENT = "change_event"  # Others say that they did something, such as a deploy, shortly before.
     LOAD = "load"  # More requests arrived.
     PROMPT_MIX = "prompt_mix"  # Prompts got longer.
     ANSWER_MIX = "answer_mix"  # Answers got longer.

@@ -31,3 +31,10 @@ def test_who_brought_a_load_goes_before_it(alert: Callable[..., Alert]) -> None:
     one = alert(1, causes=[cause("tenant_mix", 0.7), cause("load", 0.7)])
     found = ranked_causes([one, alert(2, causes=[cause("load", 0.6)])])
     assert [each["cause"] for each in found] == ["tenant_mix", "load"]
+
+
+def test_a_mark_of_others_goes_behind_what_another_alert_measured(alert: Callable[..., Alert]) -> None:
+    one = alert(1, causes=[cause("change_event", 0.69, score_alone=0.69)])
+    two = alert(2, causes=[cause("one_node", 0.6, share_explained=0.9), cause("change_event", 0.06, score_alone=0.65)])
+    found = ranked_causes([one, two])
+    assert [(each["cause"], each["score"]) for each in found] == [("one_node", 0.6), ("change_event", 0.069)]

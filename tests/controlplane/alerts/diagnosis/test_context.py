@@ -87,14 +87,22 @@ def test_what_others_did_is_told_at_its_time_to_the_pools_that_it_is_about(datab
     with database.session() as session:
         for place, (subject, labels) in enumerate(posted):
             wanted = EventCreate(
-                kind="deploy", subject=subject, labels=labels, time=START - timedelta(seconds=60 + place)
+                kind="deploy",
+                subject=subject,
+                labels=labels,
+                time=START - timedelta(seconds=60 + place),
+                link="https://ci/7" if "pool" in labels else None,
             )
             post_event(session, wanted, actor="ci", now=START)
         for pool in ("main", "other"):
             ledger.append(session, START, "agent a", "node.enrolled", f"node/{pool}", "enrolled", pool=pool)
     with database.read_session() as session:
-        found = with_records(session, Context(pool="main"), START, until).ledger
-    assert [(one["message"], one["time"]) for one in found] == [
+        around = with_records(session, Context(pool="main"), START, until)
+    assert [(one["message"], one["link"]) for one in around.marks] == [
+        ("deploy: network", None),
+        ("deploy: gateway 4.2.1", "https://ci/7"),
+    ]
+    assert [(one["message"], one["time"]) for one in around.ledger] == [
         ("enrolled", START.isoformat()),
         ("deploy: network", (START - timedelta(seconds=62)).isoformat()),
         ("deploy: gateway 4.2.1", (START - timedelta(seconds=60)).isoformat()),

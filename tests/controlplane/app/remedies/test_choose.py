@@ -73,8 +73,12 @@ def test_each_kind_of_cause_has_its_remedy(kind: CauseKind, action: RemedyAction
     assert choices[0].step.cause == kind.value
 
 
-def test_every_kind_of_cause_is_in_the_table_above() -> None:
-    assert len(CauseKind) == 13
+def test_every_kind_of_cause_is_in_the_table_above_or_below() -> None:
+    assert len(CauseKind) == 14
+
+
+def test_what_others_did_is_theirs_to_take_back() -> None:
+    assert not chosen(cause("change_event"), STANDING)
 
 
 def test_only_the_likeliest_cause_counts() -> None:
