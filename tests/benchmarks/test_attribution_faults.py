@@ -26,9 +26,9 @@ def test_stage_place_and_cause_of_a_strong_fault_are_named(past: Path, tmp_path:
     assert (found.stage, found.place, found.cause) == (True, True, True), found
 
 
-def test_there_are_seventeen_kinds_and_each_says_what_is_right() -> None:
+def test_there_are_eighteen_kinds_and_each_says_what_is_right() -> None:
     faults = [made(random.Random(1)) for made in SIMULATED.kinds.values()]
-    assert len(faults) == 17 and all(fault.stages and fault.cause for fault in faults)
+    assert len(faults) == 18 and all(fault.stages and fault.cause for fault in faults)
     assert len(of_engines().kinds) == 9 and of_engines().kinds.keys() <= SIMULATED.kinds.keys()
     assert len(vllm_faults.KINDS) == 9 and vllm_faults.KINDS.keys() <= SIMULATED.kinds.keys()
 

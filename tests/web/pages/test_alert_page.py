@@ -202,14 +202,16 @@ def test_what_an_alert_does_not_have_takes_no_room(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_mark_of_others_leads_to_where_it_was_posted_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    cause = {"cause": "change_event", "message": "deploy: <gateway>", "score": 0.6, "link": 'https://ci/7?"'}
-    monkeypatch.setattr(ALERT, "diagnosis", Diagnosis(stage=None, summary="slow", causes=[cause]))
+    def shown(link: str | None) -> str:
+        cause = {"cause": "change_event", "message": "deploy: <gateway>", "score": 0.6, "link": link}
+        monkeypatch.setattr(ALERT, "diagnosis", Diagnosis(stage=None, summary="slow", causes=[cause]))
+        return page()
+
     assert (
         '<span class="tag">change event</span> deploy: &lt;gateway&gt; '
         '<a href="https://ci/7?&#34;" rel="noopener noreferrer">Open it there</a>'
-    ) in page()
-    monkeypatch.setitem(cause, "link", None)
-    assert "Open it there" not in page()
+    ) in shown('https://ci/7?"')
+    assert "Open it there" not in shown(None)
 
 
 def test_the_command_line_tells_what_is_done() -> None:
