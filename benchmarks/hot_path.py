@@ -40,11 +40,13 @@ from agents.engine.core.event_log import DEFAULT_CAPACITY, EventLog
 from agents.engine.core.histogram_edges import TOKEN_SECONDS
 from agents.engine.core.step import StepEngine
 from agents.engine.core.step_report import StepClock, step_event
+from agents.engine.core.step_work import StepWork
 from controlplane.contract.step_limits import StepLimit
 
 GOAL_NS = 300
 PARTS = ("schedule", "draft", "forward", "sample", "commit")
 STEP_VALUES = 12
+WORK = StepWork(flops=10**9, read_bytes=10**7, write_bytes=10**5)
 ATTRIBUTES = {"model": "m", "revision": "3"}
 
 Work = Callable[[Sequence[float]], None]
@@ -79,7 +81,7 @@ def engine_steps(log: EventLog) -> Work:
             clock = StepClock()
             for part in PARTS:
                 clock.lap(part)
-            log.append(step_event(3, clock, 0.004, plan, (), (2, 1, 0.25)))
+            log.append(step_event(3, clock, 0.004, plan, (), (2, 1, 0.25), WORK))
 
     return work
 

@@ -1,6 +1,7 @@
 """What binds a pool, in words: its steps by what limited them, and whether anybody waited. Pure."""
 
 from controlplane.advice.pool_figures import IDLE_SHARE, PoolFigures
+from controlplane.advice.roofline import roofline
 from controlplane.contract.metrics import STEP_FORWARD
 from controlplane.contract.planning.advice import Binds, BoundSteps
 from controlplane.contract.share_text import share_text
@@ -13,7 +14,11 @@ STEPS_UNTOLD = (
 WAITING_UNTOLD = (
     "whether requests waited: nodes report it as tailwright.requests.waiting, of vLLM also without the plugin"
 )
-BUSY_UNTOLD = "how long steps computed: the embedded engine tells it, and vLLM by Tailwright's plugin"
+BUSY_UNTOLD = "how long steps computed: the embedded engine tells it, vLLM does not"
+WORK_UNTOLD = (
+    "whether compute or memory bandwidth takes the time: the embedded engine counts FLOPs and bytes, and vLLM where it "
+    "was started with --enable-mfu-metrics"
+)
 UNBOUND = (StepLimit.NO_WORK, StepLimit.DRAFTS)
 """Of a step that computed all that was there."""
 
@@ -26,10 +31,13 @@ def binds(figures: PoolFigures) -> Binds:
         for limit, count in sorted(figures.limits.items(), key=lambda one: (-one[1], one[0]))
         if count > 0
     ]
+    host = host_share(figures)
+    found = roofline(figures, host)
     missing = [
         (STEPS_UNTOLD, not shares),
         (WAITING_UNTOLD, figures.waiting is None),
         (BUSY_UNTOLD, figures.busy_share is None),
+        (WORK_UNTOLD, found is None),
     ]
     return Binds(
         sentence=_sentence(figures, shares),
@@ -38,7 +46,8 @@ def binds(figures: PoolFigures) -> Binds:
         queued=figures.queued,
         waiting_share=figures.waiting_share,
         busy_share=figures.busy_share,
-        host_share=host_share(figures),
+        host_share=host,
+        roofline=found,
         missing=[words for words, is_missing in missing if is_missing],
     )
 

@@ -51,7 +51,8 @@ class PoolFigures:
     """steps: whole ones in order, each `step_s` wide. seconds: of all requests, by stage (`queue`, `prefill`, `decode`,
     `e2e`). step_parts: seconds of all engine steps, by part. stalls: share of all gaps' time beyond the median gap.
     findable: share of prompt tokens that a cache without bounds would have found. waiting: above 0; running: above 1;
-    kv: share of blocks in use. mix: of the newest requests. queries, hits, drafted, accepted: tokens.
+    kv: share of blocks in use. mix: of the newest requests. queries, hits, drafted, accepted: tokens. flops, moved
+    (bytes): of one GPU of each node, added up. forwards: of each window the seconds of forward passes, FLOPs and bytes.
     """
 
     pool: str
@@ -83,6 +84,9 @@ class PoolFigures:
     config: EngineConfig | None = None
     serving: Sequence[NodeView] = ()
     mix: TrafficMix | None = None
+    flops: float | None = None
+    moved: float | None = None
+    forwards: Sequence[tuple[float, float, float]] = ()
 
     def stage(self, name: str) -> float | None:
         """A stage's share of all requests' end-to-end time."""

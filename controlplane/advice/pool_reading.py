@@ -35,6 +35,9 @@ _STEP_PARTS = (
     metrics.STEP_COMMIT,
 )
 """Of a step; attention lies within forward."""
+_BYTES = (metrics.ESTIMATED_READ_BYTES, metrics.ESTIMATED_WRITE_BYTES)
+MOST_WINDOWS = 300
+"""Of those that the time of forward passes is fitted in."""
 _STAGES = (metrics.QUEUE, metrics.PREFILL, metrics.DECODE, metrics.E2E)
 
 
@@ -92,6 +95,9 @@ class PoolFiguresReader:
             kv=kv,
             config=config,
             serving=serving,
+            flops=self._sum(metrics.ESTIMATED_FLOPS, span),
+            moved=self._moved(span),
+            forwards=self._forwards(measured, width_s),
         )
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -119,6 +125,28 @@ class PoolFiguresReader:
     def _sum(self, metric: Metric, span: Span) -> float | None:
         found = self._scalars(metric, span)
         return found[0].value if found else None
+
+    def _moved(self, span: Span) -> float | None:
+        found = [amount for metric in _BYTES if (amount := self._sum(metric, span)) is not None]
+        return sum(found) if found else None
+
+    def _forwards(self, span: Span, width_s: float) -> list[tuple[float, float, float]]:
+        """Of the whole pool, in at most some hundreds of windows: seconds of forward passes, FLOPs, bytes."""
+        levels = sorted(width for width in LEVELS_S if width >= width_s)
+        step_s = next((width for width in levels if width * MOST_WINDOWS >= span.seconds), max(LEVELS_S))
+        counts = [
+            dict(found[0].steps) if (found := self._scalars(metric, span, (), step_s)) else {}
+            for metric in (metrics.ESTIMATED_FLOPS, *_BYTES)
+        ]
+        flops, *moved = counts
+        if not flops:
+            return []
+        seconds = self.telemetry.histograms(self._asked(metrics.STEP_FORWARD, span, (), step_s))
+        return [
+            (sketch.total, flops.get(at, 0.0), sum(one.get(at, 0.0) for one in moved))
+            for series in seconds
+            for at, sketch in series.steps
+        ]
 
     def _by(self, metric: Metric, label: str, span: Span) -> dict[str, float]:
         return {one.labels[label]: one.value for one in self._counts(metric, span, (label,)) if one.labels.get(label)}

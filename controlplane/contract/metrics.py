@@ -79,6 +79,27 @@ ACCEPTED_TOKENS = Metric(
     "tailwright.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted."
 )
 STEP_LIMIT = Metric("tailwright.engine.step_limit", "step_limit", "{step}", _S, "Engine steps, by what limited them.")
+ESTIMATED_FLOPS = Metric(
+    "tailwright.estimated_flops_per_gpu",
+    "estimated_flops_per_gpu",
+    "{operation}",
+    _S,
+    "Floating point operations of steps, by the model's sizes, of one GPU.",
+)
+ESTIMATED_READ_BYTES = Metric(
+    "tailwright.estimated_read_bytes_per_gpu",
+    "estimated_read_bytes_per_gpu",
+    "By",
+    _S,
+    "Bytes that steps read from memory, by the model's sizes, of one GPU.",
+)
+ESTIMATED_WRITE_BYTES = Metric(
+    "tailwright.estimated_write_bytes_per_gpu",
+    "estimated_write_bytes_per_gpu",
+    "By",
+    _S,
+    "Bytes that steps wrote to memory, by the model's sizes, of one GPU.",
+)
 PREEMPTIONS = Metric("tailwright.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
 EVENTS_MISSED = Metric(
     "tailwright.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw."

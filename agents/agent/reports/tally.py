@@ -52,6 +52,12 @@ _STEP_SUMS: tuple[tuple[str, Metric], ...] = (
     ("accepted_tokens", metrics.ACCEPTED_TOKENS),
     ("preemptions", metrics.PREEMPTIONS),
 )
+_STEP_WORK: tuple[tuple[str, Metric], ...] = (
+    ("flops", metrics.ESTIMATED_FLOPS),
+    ("read_bytes", metrics.ESTIMATED_READ_BYTES),
+    ("write_bytes", metrics.ESTIMATED_WRITE_BYTES),
+)
+"""Sums that an engine may not count."""
 _TRACED_METRICS: tuple[tuple[str, Metric], ...] = tuple(
     (metric.short, metric)
     for metric in (metrics.E2E, metrics.TPOT, metrics.QUEUE, metrics.PREFILL, metrics.DECODE, metrics.UNACCOUNTED)
@@ -197,6 +203,8 @@ class Tally:
         for name, metric in _STEP_SUMS:
             if event[name]:  # type: ignore[literal-required]
                 window.add(metric, key, event[name])  # type: ignore[literal-required]
+        for name, metric in _STEP_WORK:
+            window.add(metric, key, event.get(name, 0))  # type: ignore[arg-type]
         if (limit := event.get("limit")) is not None:
             window.add(metrics.STEP_LIMIT, key, 1, _step_limit(limit))
 

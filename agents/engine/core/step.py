@@ -14,6 +14,7 @@ from torch import Tensor
 
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step_report import StepClock, step_event
+from agents.engine.core.step_work import StepWork, work_sizes
 from agents.engine.drafting.building import build_speculator, read_draft_config
 from agents.engine.drafting.draft_model import ModelDrafter
 from agents.engine.drafting.drafting import accept
@@ -79,6 +80,7 @@ class StepEngine:
         cache = KvCache(self.pool, self.model_config.cache_groups(), options.prefix_caching)
         self.scheduler = Scheduler(cache, options.config, options.policy)
         self.runner = Runner(decoder, num_blocks, options.block_size)
+        self._work = work_sizes(decoder)
         self.speculator = build_speculator(options, self.runner, draft_config, num_blocks, self._dtype)
 
     def warm_up(self) -> None:
@@ -91,6 +93,7 @@ class StepEngine:
         """Put other weights in place; nothing may be running. Cached keys and values of the old ones are forgotten."""
         assert self.scheduler.is_drained
         self.runner.decoder = self._load(quantization)
+        self._work = work_sizes(self.runner.decoder)
         self.pool.reset_cache()
 
     def step(self) -> list[TokenOutput]:
@@ -114,6 +117,7 @@ class StepEngine:
         # A GPU's call returns before its work is done: that would be told as sampling's time, or as the next step's.
         wait_for(self.device)
         clock.lap("forward")
+        computed = len(logits)
         logits = take_prompt_logprobs(plan.works, logits)
         rows = [row for work in plan.works if work.samples for row in rows_of(work)]
         tokens = sample(logits, rows) if rows else []
@@ -123,7 +127,7 @@ class StepEngine:
         scheduler.observe(plan, sum(clock.parts.values()))
         if drafting:
             self.speculator.end(plan.works, clock.parts)
-        self._report(plan, accepted, clock)
+        self._report(plan, accepted, clock, self._work.of(plan.works, computed))
         return outputs
 
     def expire(self) -> list[TokenOutput]:
@@ -197,10 +201,10 @@ class StepEngine:
             outputs.append(TokenOutput(request, kept, now, reason, logprobs=logprobs))
         return outputs, accepted_drafts
 
-    def _report(self, plan: StepPlan, accepted: Sequence[int], clock: StepClock) -> None:
+    def _report(self, plan: StepPlan, accepted: Sequence[int], clock: StepClock, work: StepWork) -> None:
         scheduler, now = self.scheduler, clock.ended
         state = (len(scheduler.running), len(scheduler.waiting), self.pool.usage)
-        self.log.append(step_event(self.revision, clock, self.runner.last_attention_s, plan, accepted, state))
+        self.log.append(step_event(self.revision, clock, self.runner.last_attention_s, plan, accepted, state, work))
         if now - self._gaps_flushed_at >= GAP_EVENT_AGE_S:
             self._gaps_flushed_at = now
             for request in scheduler.running:

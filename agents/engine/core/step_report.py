@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from agents.engine.core.step_work import StepWork
 from agents.engine.request.timing import monotonic
 from agents.engine.scheduling.step_limit import limit_of_step
 from agents.engine.scheduling.step_plan import StepPlan
@@ -36,6 +37,7 @@ def step_event(
     plan: StepPlan,
     accepted: Sequence[int],
     state: tuple[int, int, float],
+    work: StepWork,
 ) -> dict[str, Any]:
     """See `controlplane.contract.reports.engine_event.StepEvent`. accepted: of each draft.
 
@@ -56,5 +58,8 @@ def step_event(
         "draft_tokens": drafted,
         "accepted_tokens": taken,
         "preemptions": plan.preemptions,
+        "flops": work.flops,
+        "read_bytes": work.read_bytes,
+        "write_bytes": work.write_bytes,
         "limit": limit_of_step(plan.limit, drafted - taken).value,
     }

@@ -46,6 +46,14 @@ def format_bytes(decoder: Decoder, quantization: Quantization) -> int:
     return found
 
 
+def step_bytes(decoder: Decoder) -> int:
+    """What each step reads of the weights, at least: the products of all layers and of the head."""
+    config, item = decoder.config, decoder.dtype.itemsize
+    runs, _ = decoder.quantization()
+    head = _layer_bytes(config.vocab_size, config.hidden_size, decoder.head_quantization, item)
+    return sum(_layer_bytes(*size, runs, item) for size in _layer_sizes(config)) * config.num_hidden_layers + head
+
+
 def activation_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
     """What a token holds at once in a layer's feed-forward, at least: the residual stream, its norm, queries and what
     they attended to, and both halves of the gate."""

@@ -60,6 +60,9 @@ class EngineMetrics(Collector):
             totals.steps += 1
             totals.preemptions += event["preemptions"]
             totals.limits[event["limit"]] += 1
+            totals.flops += event["flops"]
+            totals.read_bytes += event["read_bytes"]
+            totals.write_bytes += event["write_bytes"]
             seconds = totals.part_seconds
             for part in STEP_PARTS:
                 spent = event.get(part)

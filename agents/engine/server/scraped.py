@@ -25,6 +25,9 @@ class Totals:
     steps: int = 0
     part_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEP_PARTS, 0.0))
     preemptions: int = 0
+    flops: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
     limits: dict[str, int] = field(default_factory=lambda: {limit.value: 0 for limit in StepLimit})
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -107,6 +110,9 @@ class Scraped(Collector):
 
     def _steps(self) -> Iterator[Metric]:
         totals = self._totals
+        yield self._counter("estimated_flops_per_gpu", "FLOPs of steps, by the model's sizes.", {(): totals.flops})
+        yield self._counter("estimated_read_bytes_per_gpu", "Bytes that steps read.", {(): totals.read_bytes})
+        yield self._counter("estimated_write_bytes_per_gpu", "Bytes that steps wrote.", {(): totals.write_bytes})
         yield self._counter("engine_steps", "Steps.", {(): totals.steps}, prefix="tailwright")
         seconds: dict[Labels, float] = {(part,): spent for part, spent in totals.part_seconds.items()}
         help_text = "Seconds spent in each part of steps; attention is within forward, 0 where it cannot be had."

@@ -59,6 +59,7 @@ class Iteration(NamedTuple):
     computed for those requests whose first token is in this iteration, less those first tokens themselves (they come
     out of the prompt's last position): so the tokens of a prompt that was computed in several chunks are all counted in
     the step of its last chunk, and what a preempted request computes again is not counted. Sums over time are right.
+    `work`: FLOPs, bytes read and bytes written, of one GPU; None where vLLM does not count them (--enable-mfu-metrics).
     """
 
     time: float
@@ -75,6 +76,7 @@ class Iteration(NamedTuple):
     first_tokens: list[FirstToken]
     gaps: list[Gaps]
     finished: list[Finished]
+    work: tuple[int, int, int] | None = None
 
     @property
     def events(self) -> int:
@@ -125,6 +127,8 @@ def events_of(first: int, record: "Iteration | BoundSteps", revision: int) -> li
             "prefix_hits": iteration.prefix_hits,
         }
     ]
+    if iteration.work is not None:
+        made[0].update(zip(("flops", "read_bytes", "write_bytes"), iteration.work, strict=True))
     made += ({"kind": "first_token", **head, **one._asdict()} for one in iteration.first_tokens)
     made += ({"kind": "gaps", **head, **one._asdict()} for one in iteration.gaps)
     made += (_finished(head, one) for one in iteration.finished)

@@ -40,11 +40,12 @@ def decode(line: bytes) -> "Iteration | BoundSteps":
     fields = json.loads(line)
     if len(fields) == len(BoundSteps._fields):
         return BoundSteps._make(fields)
-    *head, first_tokens, gaps, finished = fields
+    *head, first_tokens, gaps, finished, work = fields
     made = (
         [FirstToken(*one) for one in first_tokens],
         [Gaps(*one) for one in gaps],
         [Finished(*one) for one in finished],
+        None if work is None else tuple(work),
     )
     return Iteration._make([*head, *made])
 

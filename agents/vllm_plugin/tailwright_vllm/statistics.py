@@ -29,6 +29,11 @@ class Loads:
         waiting = scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0)
         self._of[engine] = Load(scheduler_stats.num_running_reqs, waiting, scheduler_stats.kv_cache_usage)
 
+    @property
+    def engines(self) -> int:
+        """That have said something."""
+        return len(self._of)
+
     def together(self) -> Load:
         """Requests of all engines; the mean of their caches' use."""
         if not self._of:
@@ -41,6 +46,7 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
     """What both say; either may be None: what is missing of the load is what was last said."""
     drafted = accepted = preemptions = batched = queries = hits = 0
     per_position: list[int] = []
+    work: tuple[int, int, int] | None = None
     first_tokens: list[FirstToken] = []
     gaps: list[Gaps] = []
     finished: list[Finished] = []
@@ -49,6 +55,7 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
         loads.note(engine, scheduler_stats)
         prefix = scheduler_stats.prefix_cache_stats
         queries, hits = (0, 0) if prefix is None else (prefix.queries, prefix.hits)
+        work = _work(getattr(scheduler_stats, "perf_stats", None), loads.engines)
         if (drafts := scheduler_stats.spec_decoding_stats) is not None:
             drafted, accepted = drafts.num_draft_tokens, drafts.num_accepted_tokens
             per_position = list(drafts.num_accepted_tokens_per_pos)
@@ -64,8 +71,17 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
         batched = exact.num_ctx_tokens + exact.num_generation_tokens
     return Iteration(
         time.time(), *loads.together(), batched, drafted, accepted, per_position, preemptions, queries, hits,
-        first_tokens, gaps, finished,
+        first_tokens, gaps, finished, work,
     )  # fmt: skip
+
+
+def _work(perf_stats: Any, engines: int) -> tuple[int, int, int] | None:
+    """Each engine tells it of one of its own GPUs: of several engines the mean counts."""
+    if perf_stats is None:
+        return None
+    counted = (perf_stats.num_flops_per_gpu, perf_stats.num_read_bytes_per_gpu, perf_stats.num_write_bytes_per_gpu)
+    flops, read, written = (round(amount / engines) for amount in counted)
+    return flops, read, written
 
 
 def _requests(iteration_stats: Any) -> tuple[list[FirstToken], list[Gaps], list[Finished]]:

@@ -39,6 +39,8 @@ def advice(
     if found.binds.shares:
         shares = [(one.limit.value, share_text(one.share, 1), one.lifted_by or "-") for one in found.binds.shares]
         print_table(("limit", "of the steps", "lifted by"), shares)
+    if found.binds.roofline is not None:
+        typer.echo(found.binds.roofline.says)
     for words in found.binds.missing:
         typer.echo(f"not known: {words}")
     print_table(("carried", "mean", "busiest", f"at {peak:g} x"), carried(found))

@@ -58,6 +58,54 @@ class BoundSteps(BaseModel):
     lifted_by: str | None = Field(default=None, description="the knob, or option of the engine's start, that lifts it")
 
 
+class Resource(StrEnum):
+    """What of a processor or GPU takes the time of a forward pass."""
+
+    COMPUTE = "compute"  # Its products of numbers.
+    BANDWIDTH = "bandwidth"  # Reading weights, keys and values.
+
+
+class TimeShare(BaseModel):
+    """Of the time of all steps, with its interval."""
+
+    share: float = Field(description="0 to 1")
+    low: float = Field(description="its interval, lower end; 95 %")
+    high: float = Field(description="its upper end")
+
+
+class AtFullRate(BaseModel):
+    """Against what an accelerator's maker says it does at most: less than this no engine takes. Shares of the nodes'
+    time, 0 to 1."""
+
+    accelerator: str = Field(description="which: a name of `tailwright hardware`")
+    flops_per_byte: float = Field(description="FLOPs that it does while it reads a byte: below it bandwidth binds")
+    compute: float = Field(description="share of the time that these FLOPs take at its full rate (MFU)")
+    bandwidth: float = Field(description="share of the time that these bytes take at its full bandwidth (MBU)")
+
+
+class Roofline(BaseModel):
+    """FLOPs and bytes of the steps, of one GPU of each node, as engines estimate them by their model's sizes."""
+
+    flops_per_s: float = Field(description="of one GPU, over the nodes' time")
+    bytes_per_s: float = Field(description="read and written, of one GPU, over the nodes' time")
+    flops_per_byte: float = Field(description="FLOPs for each byte read or written (arithmetic intensity)")
+    at_full_rate: AtFullRate | None = Field(
+        default=None, description="against the nodes' GPU; null: they tell none, or several, or one that is not known"
+    )
+    compute: TimeShare | None = Field(
+        default=None,
+        description="share of steps' time that goes with FLOPs, fitted; null: no node times its forward passes, or too "
+        "few windows",
+    )
+    bandwidth: TimeShare | None = Field(
+        default=None,
+        description="share of steps' time that goes with bytes, or with what each step launches: both come with steps, "
+        "and telemetry does not tell them apart",
+    )
+    binds: Resource | None = Field(default=None, description="which of the two takes more; null: it cannot be told")
+    says: str = Field(description="it in words")
+
+
 class Binds(BaseModel):
     """What limited the engines' steps. Shares are of steps, not of time."""
 
@@ -73,6 +121,9 @@ class Binds(BaseModel):
     )
     host_share: float | None = Field(
         default=None, description="of steps' time, the share outside of the forward pass, 0 to 1; null: nobody tells"
+    )
+    roofline: Roofline | None = Field(
+        default=None, description="compute against memory bandwidth; null: nobody counts FLOPs and bytes"
     )
     missing: list[str] = Field(default=[], description="what is not known, and what would bring it")
 

@@ -40,6 +40,9 @@ class StepEvent(TypedDict):
     accepted_tokens: int
     preemptions: int
     limit: NotRequired[str]  # What bound it, a value of `step_limits.StepLimit`; left out where it is not told.
+    flops: NotRequired[int]  # By the model's sizes, of one GPU; the three are left out where they are not counted.
+    read_bytes: NotRequired[int]
+    write_bytes: NotRequired[int]
 
 
 class FirstTokenEvent(TypedDict):

@@ -67,3 +67,14 @@ def test_statistics_of_another_shape_are_an_error_for_the_logger_to_meet(missing
     delattr(stats, missing)
     with pytest.raises(AttributeError, match=missing):
         read(scheduler_stats(), stats)
+
+
+def test_work_is_of_one_gpu_also_where_several_engines_tell_it() -> None:
+    counted = SimpleNamespace(num_flops_per_gpu=900, num_read_bytes_per_gpu=80, num_write_bytes_per_gpu=10)
+    loads = Loads()
+    one = read(scheduler_stats(perf_stats=counted), None, loads, 0)
+    other = read(scheduler_stats(perf_stats=counted), None, loads, 1)
+    assert one.work == (900, 80, 10) and other.work == (450, 40, 5)
+    step = events_of(1, one, 0)[0]
+    assert (step["flops"], step["read_bytes"], step["write_bytes"]) == (900, 80, 10)
+    assert "flops" not in events_of(1, read(scheduler_stats(), None), 0)[0]

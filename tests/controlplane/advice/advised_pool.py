@@ -53,6 +53,8 @@ BUSY = PoolFigures(
     kv=Readings(240, 0, 0.83, 5.0),
     config=EngineConfig(),
     serving=[node("gpu-1"), node("gpu-2")],
+    flops=6e15,
+    moved=2.4e14,
 )
 
 

@@ -47,8 +47,9 @@ def test_where_nothing_binds_or_nobody_tells_that_is_said(changed: dict[str, obj
 
 
 def test_what_is_not_known_says_what_would_bring_it() -> None:
-    missing = binds(figures(limits={}, waiting=None, step_parts={})).missing
-    assert len(missing) == 3 and "--scheduler-cls" in missing[0] and "requests.waiting" in missing[1]
+    missing = binds(figures(limits={}, waiting=None, step_parts={}, flops=None)).missing
+    assert len(missing) == 4 and "--enable-mfu-metrics" in missing[3]
+    assert "--scheduler-cls" in missing[0] and "requests.waiting" in missing[1]
     assert binds(BUSY).missing == []
 
 

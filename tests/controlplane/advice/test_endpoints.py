@@ -51,6 +51,9 @@ def window(node: str, place: int, pool: str = "chat", **labels: str) -> Report:
         (metrics.OUTPUT_TOKENS, 500),
         (metrics.PREFIX_QUERIES, 1000),
         (metrics.PREFIX_HITS, 250),
+        (metrics.ESTIMATED_FLOPS, 4_000_000 * (1 + place % 3)),
+        (metrics.ESTIMATED_READ_BYTES, 900_000),
+        (metrics.ESTIMATED_WRITE_BYTES, 100_000),
     ):
         report.number(metric.name, amount, **labels)
     for limit, steps in ((StepLimit.MAX_NUM_SEQS, 50), (StepLimit.NO_WORK, 50)):
@@ -111,6 +114,13 @@ def test_what_bound_the_steps_and_who_waited(api: TestClient) -> None:
     assert found["busy_share"] == pytest.approx(0.9, rel=0.01)
     assert found["host_share"] == pytest.approx(1 / 9, rel=0.01)
     assert "50.0 % of the steps were bound, most by max_num_seqs" in found["sentence"] and found["missing"] == []
+
+
+def test_flops_and_bytes_are_those_of_one_gpu_of_the_nodes_that_serve(api: TestClient) -> None:
+    found = ask(api)["binds"]["roofline"]
+    assert found["flops_per_byte"] == pytest.approx(8.0) and found["bytes_per_s"] == pytest.approx(1e6 / 5)
+    assert found["compute"]["share"] < 0.1, "steps took as long however many FLOPs there were"
+    assert found["binds"] == "bandwidth" and found["at_full_rate"] is None
 
 
 def test_the_worksheet_is_of_what_serving_nodes_told(api: TestClient) -> None:

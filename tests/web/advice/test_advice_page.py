@@ -57,6 +57,13 @@ def test_a_peak_that_is_not_offered_is_refused(peak: str) -> None:
         drawn(Api(), pool="chat", peak=peak)
 
 
+def test_compute_against_bandwidth_is_told_in_words() -> None:
+    told = advice_of(BUSY, 2)
+    assert told.binds.roofline is not None
+    assert told.binds.roofline.says in drawn(Api(told), pool="chat")
+    assert "data-binds" not in drawn(Api(advice_of(figures(flops=None), 2)), pool="chat")
+
+
 def test_each_technique_has_its_bound_and_its_proof() -> None:
     html = drawn(Api(), pool="chat")
     answer = advice_of(BUSY, 2)

@@ -107,7 +107,8 @@ def _counts(grown: dict[Series, float]) -> dict[str, int]:
     for short, candidates in vllm_metric_names.COUNTERS.items():
         name = next((name for name in candidates if name in present), None)
         if name is not None:
-            found[short] = round(math.fsum(value for series, value in grown.items() if series.sample == name))
+            values = [value for series, value in grown.items() if series.sample == name]
+            found[short] = round(math.fsum(values) / (len(values) if short in vllm_metric_names.OF_ONE_GPU else 1))
     return {short: amount for short, amount in found.items() if amount > 0}
 
 

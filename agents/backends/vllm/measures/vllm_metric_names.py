@@ -25,9 +25,17 @@ COUNTERS: dict[str, tuple[str, ...]] = {
     metrics.DRAFT_TOKENS.short: ("vllm:spec_decode_num_draft_tokens_total",),
     metrics.ACCEPTED_TOKENS.short: ("vllm:spec_decode_num_accepted_tokens_total",),
     metrics.PREEMPTIONS.short: ("vllm:num_preemptions_total",),
+    metrics.ESTIMATED_FLOPS.short: ("vllm:estimated_flops_per_gpu_total",),
+    metrics.ESTIMATED_READ_BYTES.short: ("vllm:estimated_read_bytes_per_gpu_total",),
+    metrics.ESTIMATED_WRITE_BYTES.short: ("vllm:estimated_write_bytes_per_gpu_total",),
 }
 """Tokens are those of finished requests, as the contract has them, where vLLM tells those. The old gpu_prefix_cache_*
 counted blocks in some releases: their ratio is right, their number then is not one of tokens."""
+
+OF_ONE_GPU = frozenset(
+    one.short for one in (metrics.ESTIMATED_FLOPS, metrics.ESTIMATED_READ_BYTES, metrics.ESTIMATED_WRITE_BYTES)
+)
+"""Counters that each engine of a server has for one of its own GPUs, with --enable-mfu-metrics: their mean counts."""
 
 REQUESTS = "vllm:request_success_total"
 REASON = "finished_reason"

@@ -167,6 +167,20 @@ def test_steps_are_counted_by_what_bound_them() -> None:
     assert found == {"no_work": 2, "chunk": 1}, "an engine that does not tell counts nothing"
 
 
+def test_flops_and_bytes_of_steps_add_up_and_are_absent_where_nobody_counts_them() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    work = {"flops": 10**15, "read_bytes": 10**9, "write_bytes": 10**6}
+    for event in numbered(step_event(START, **work), step_event(START), step_event(START, **work)):
+        tally.count(event, "b")
+    (window,) = tally.windows.values()
+    told = (metrics.ESTIMATED_FLOPS, metrics.ESTIMATED_READ_BYTES, metrics.ESTIMATED_WRITE_BYTES)
+    assert [window.sums[metric, (3, "", "", ""), ""] for metric in told] == [2 * 10**15, 2 * 10**9, 2 * 10**6]
+    other = Tally(int(START // 5), 5.0, "m")
+    other.count({**step_event(START), "seq": 1}, "b")
+    (window,) = other.windows.values()
+    assert not {metric for metric, _, _ in window.sums} & set(told)
+
+
 def test_steps_told_together_are_counted_the_same() -> None:
     tally = Tally(int(START // 5), 5.0, "m")
     known = {"kind": "counts", "time": START, "revision": 7, "counts": {}, "requests": {}}

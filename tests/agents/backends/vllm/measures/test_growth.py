@@ -91,3 +91,15 @@ def test_a_series_that_is_missing_for_once_is_not_counted_again() -> None:
 @pytest.mark.parametrize(("later", "expected"), [(100.4, False), (130.0, True)])
 def test_a_start_time_is_known_to_the_tick_only(later: float, expected: bool) -> None:
     assert restarted(Server(started=100.0).read(200.0), Server(started=later).read(300.0)) is expected
+
+
+def test_what_each_engine_tells_of_one_of_its_gpus_is_their_mean() -> None:
+    """With --enable-mfu-metrics and data parallelism."""
+
+    def reading(first: float, second: float) -> Reading:
+        name = "vllm:estimated_flops_per_gpu_total"
+        totals = {Series(name, "", "", f"engine={place}"): value for place, value in enumerate((first, second))}
+        return Reading(1.0, 0.0, "m", {**totals, Series("vllm:num_preemptions_total", "", "", "engine=0"): first})
+
+    found = growth(reading(1e15, 2e15), reading(4e15, 3e15)).counts
+    assert found == {"estimated_flops_per_gpu": 2 * 10**15, "preemptions": 3 * 10**15}
