@@ -5,6 +5,7 @@ move; what the plugin tells of it is made into what the service would know (requ
 `tuner.twin` forecasts the same traffic under others, which vLLM then serves. Told as in `against_engine`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,6 +89,10 @@ def _windows(events: Sequence[dict[str, Any]], records: Sequence[RequestRecord])
     for event in events:
         if event["kind"] == "step":
             steps.setdefault(int(event["time"] // WIDTH_S), []).append(event)
+    deliveries = Counter[int]()
+    for event in events:
+        if event["kind"] == "gaps":
+            deliveries[int(event["time"] // WIDTH_S)] += len(event["gaps"])
     begin_s = START.timestamp()
     computed_s = busy_s(map(span_of, records), WIDTH_S)
     found = []
@@ -102,6 +107,7 @@ def _windows(events: Sequence[dict[str, Any]], records: Sequence[RequestRecord])
                 seconds=computed_s.get(round(start_s / WIDTH_S), 0.0),
                 drafted=sum(one["draft_tokens"] for one in inside),
                 accepted=sum(one["accepted_tokens"] for one in inside),
+                deliveries=deliveries[number],
                 kv_usage=inside[-1]["kv_usage"],
             )
         )

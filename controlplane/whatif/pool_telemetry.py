@@ -113,6 +113,7 @@ class _Pool:
 
     def windows(self, steps: Steps) -> list[StepWindow]:
         drafted, accepted, usage = map(self._values, (metrics.DRAFT_TOKENS, metrics.ACCEPTED_TOKENS, metrics.KV_USAGE))
+        deliveries = self._counts(metrics.ITL)
         return [
             StepWindow(
                 node=node,
@@ -122,10 +123,18 @@ class _Pool:
                 seconds=seconds,
                 drafted=round(drafted.get((node, at), 0.0)),
                 accepted=round(accepted.get((node, at), 0.0)),
+                deliveries=deliveries.get((node, at), 0),
                 kv_usage=usage.get((node, at)),
             )
             for (node, at), (count, seconds) in sorted(steps.items())
         ]
+
+    def _counts(self, metric: Metric) -> dict[Place, int]:
+        counts: dict[Place, int] = defaultdict(int)
+        for series in self.telemetry.histograms(self._question(metric)):
+            for at, sketch in series.steps:
+                counts[series.labels["node"], at] += sketch.count
+        return counts
 
     def _values(self, metric: Metric) -> dict[Place, float]:
         found = self.telemetry.scalars(self._question(metric))

@@ -24,15 +24,14 @@ class Drafts:
     kept: tuple[float, ...] = ()
 
     @classmethod
-    def seen(cls, drafted: float, accepted: float, decoded: float, length: int) -> "Drafts":
+    def seen(cls, drafted: float, accepted: float, deliveries: float, length: int) -> "Drafts":
         """From totals alone: all places alike, and offered as often as they were, for one that looks in the text finds
         nothing to repeat, mostly.
 
-        decoded: tokens after first ones, those of drafts among them; length: tokens of each draft, 0 if not known."""
+        deliveries: of tokens after first ones, each by one step; length: tokens of each draft, 0 if not known."""
         if not drafted:
             return cls()
-        deliveries = decoded - accepted
-        offered = min(1.0, drafted / (length * deliveries)) if length and deliveries > 0 else 1.0
+        offered = min(1.0, drafted / (length * deliveries)) if length and deliveries else 1.0
         return cls(offered, (_chance(min(1.0, accepted / drafted), max(1, length)),))
 
 

@@ -94,7 +94,7 @@ def drafts_of(known: Known) -> Drafts:
     return Drafts.seen(
         sum(window.drafted for window in windows),
         sum(window.accepted for window in windows),
-        sum(max(0, one.output_tokens - 1) for one in known.records),
+        sum(window.deliveries for window in windows),
         config.draft_length(1),
     )
 

@@ -42,6 +42,8 @@ _FLUSH_S = 0.1
 """How often new events are handed on while a reader follows, so that a step costs no wake-up of its own."""
 _COUNT_S = 0.25
 """How often the thread looks at most how many steps were counted; they are told once a second (`limits.py`)."""
+_LATE_S = 0.999
+"""Steps of a second come at its end."""
 _BREATH_S = 0.002
 """Pause between two full batches, so that catching up leaves vLLM's event loop its turns."""
 _BATCH = 64
@@ -234,9 +236,11 @@ class Feed:
         if time.monotonic() - self._counted < _COUNT_S:
             return
         self._counted = time.monotonic()
-        if (by_limit := self._growth.take()) and self.serving:
-            steps = BoundSteps(time.time(), by_limit)
-            self.ring.append(steps, steps.events, steps.size)
+        growth = self._growth.take()
+        if self.serving:
+            for second, by_limit in growth.items():
+                steps = BoundSteps(min(time.time(), second + _LATE_S), by_limit)
+                self.ring.append(steps, steps.events, steps.size)
 
     def _count_dropped(self) -> int:
         """Events of this process that fell out before any reader got them, each counted once."""

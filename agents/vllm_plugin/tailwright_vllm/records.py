@@ -90,7 +90,7 @@ class Iteration(NamedTuple):
 
 
 class BoundSteps(NamedTuple):
-    """Steps that the scheduler counted since the last such record, by what bound them. `time`: Unix seconds."""
+    """Steps that the scheduler counted in one second, by what bound them. `time`: Unix seconds, in that second."""
 
     time: float
     by_limit: dict[str, int]

@@ -69,8 +69,9 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
     exact = getattr(scheduler_stats, "iteration_details", None)
     if exact is not None:
         batched = exact.num_ctx_tokens + exact.num_generation_tokens
+    taken_up = time.time() if iteration_stats is None else iteration_stats.iteration_timestamp
     return Iteration(
-        time.time(), *loads.together(), batched, drafted, accepted, per_position, preemptions, queries, hits,
+        taken_up, *loads.together(), batched, drafted, accepted, per_position, preemptions, queries, hits,
         first_tokens, gaps, finished, work,
     )  # fmt: skip
 

@@ -1,12 +1,17 @@
 """How many steps were bound by what, from vLLM's engine process to its server process: by a small file in the folder.
 
-{"run": R, "steps": {LIMIT: number, ...}}: each of `LIMITS` with the steps counted since the engine's run R began.
+{"run": R, "steps": {LIMIT: number, ...}, "seconds": [[SECOND, {LIMIT: number, ...}], ...]}: each of `LIMITS` with the
+steps counted since the engine's run R began, and the newest of them by the second (Unix) that they were counted in:
+the file is written about once a second, and who reads it counts steps in windows of few seconds.
 
-Guarantee: a step costs an addition in memory; the file is written by a thread, only when something was counted.
+Guarantee: a step costs additions in memory and a look at the clock; the file is written by a thread, only when
+something was counted.
 """
 
 import json
 import secrets
+import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from tailwright_vllm.surprises import surprises
 STEPS = "steps.json"
 _OF_RANKS = "steps*.json"
 _NONE = dict.fromkeys(LIMITS, 0)
+_SECONDS_KEPT = 16
 
 
 class StepCounts:
@@ -26,9 +32,16 @@ class StepCounts:
         self._path = folder / (STEPS if rank == 0 else f"steps.{rank}.json")
         self._run = secrets.token_hex(8)
         self._steps = dict(_NONE)
+        self._second, self._of_second = -1, dict[str, int]()
+        self._seconds: deque[tuple[int, dict[str, int]]] = deque(maxlen=_SECONDS_KEPT)
         self._written: dict[str, int] = {}
 
     def count(self, limit: str) -> None:
+        second = int(time.time())
+        if second != self._second:
+            self._second, self._of_second = second, dict(_NONE)
+            self._seconds.append((second, self._of_second))
+        self._of_second[limit] += 1
         self._steps[limit] += 1
 
     def write(self) -> None:
@@ -36,9 +49,14 @@ class StepCounts:
         steps = dict(self._steps)
         if steps == self._written:
             return
+        seconds = [
+            (second, {limit: count for limit, count in counts.items() if count})
+            for second, counts in tuple(self._seconds)
+        ]
+        told = {"run": self._run, "steps": steps, "seconds": seconds}
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(self._path, json.dumps({"run": self._run, "steps": steps}).encode())
+            write_atomically(self._path, json.dumps(told).encode())
         except OSError as error:
             surprises.note(self._path.name, f"{self._path} cannot be written", error)
         else:
@@ -56,20 +74,43 @@ class StepGrowth:
         self._seen: dict[str, tuple[str, dict[str, int]]] = {}  # By file: the run, and its counts.
         self.take()
 
-    def take(self) -> dict[str, int]:
-        """Steps by limit, those above zero only. A file that is missing or damaged counts nothing."""
-        growth = dict(_NONE)
+    def take(self) -> dict[int, dict[str, int]]:
+        """By second, in their order: steps by limit, those above zero only. A file that is missing or damaged counts
+        nothing; what was counted before the seconds that it tells goes with the first of them."""
+        growth: dict[int, dict[str, int]] = {}
         for path in self._folder.glob(_OF_RANKS):
             try:
-                run, steps = _parsed(json.loads(path.read_bytes()))
+                run, steps, seconds = _parsed(json.loads(path.read_bytes()))
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
             run_before, before = self._seen.get(path.name, (run, _NONE))
             self._seen[path.name] = run, steps
             for limit in LIMITS:
-                growth[limit] += max(steps[limit] - (before if run_before == run else _NONE)[limit], 0)
-        return {limit: steps for limit, steps in growth.items() if steps}
+                grown = max(steps[limit] - (before if run_before == run else _NONE)[limit], 0)
+                for second, counted in _by_second(grown, limit, seconds):
+                    found = growth.setdefault(second, {})
+                    found[limit] = found.get(limit, 0) + counted
+        return dict(sorted(growth.items()))
 
 
-def _parsed(told: Any) -> tuple[str, dict[str, int]]:
-    return str(told["run"]), {limit: int(told["steps"].get(limit, 0)) for limit in LIMITS}
+_Seconds = list[tuple[int, dict[str, int]]]
+
+
+def _by_second(grown: int, limit: str, seconds: _Seconds) -> list[tuple[int, int]]:
+    """The newest `grown` steps of this limit: in which seconds they were counted, and how many in each."""
+    found = []
+    for second, counts in reversed(seconds[1:]):
+        counted = min(grown, counts[limit])
+        if counted:
+            found.append((second, counted))
+            grown -= counted
+    return [*found, (seconds[0][0], grown)] if grown else found
+
+
+def _parsed(told: Any) -> tuple[str, dict[str, int], _Seconds]:
+    first, *others = [(int(second), _counts(counts)) for second, counts in told["seconds"]]
+    return str(told["run"]), _counts(told["steps"]), [first, *others]
+
+
+def _counts(told: Any) -> dict[str, int]:
+    return {limit: int(told.get(limit, 0)) for limit in LIMITS}

@@ -195,6 +195,7 @@ class StepWindow(BaseModel):
     seconds: float = Field(description="of all their parts; vLLM: how long a request was being computed")
     drafted: int = 0
     accepted: int = 0
+    deliveries: int = Field(default=0, description="of tokens after a request's first, one a step and request")
     kv_usage: float | None = Field(default=None, description="share of KV blocks held at the window's end, 0 to 1")
 
 

@@ -25,6 +25,11 @@ def _iteration() -> IterationStats:
     return stats
 
 
+def test_an_iteration_has_the_time_that_its_requests_are_timed_by() -> None:
+    """Vllm's own, of when it was taken up: a request's arrival is this less its whole time, to the microsecond."""
+    assert read(scheduler_stats(), _iteration()).time == 1000.0
+
+
 def test_without_the_details_prompt_lengths_are_unknown() -> None:
     record = read(scheduler_stats(), _iteration())
     events = events_of(1, record, 0)

@@ -179,8 +179,9 @@ def test_the_schedulers_steps_reach_the_folder(vllm: Put, folder: Path) -> None:
         _step(scheduler)
 
     def all_told() -> bool:
-        for limit, steps in growth.take().items():
-            told[limit] = told.get(limit, 0) + steps
+        for by_limit in growth.take().values():
+            for limit, steps in by_limit.items():
+                told[limit] = told.get(limit, 0) + steps
         return bool(told)
 
     wait_for("the steps are told", all_told)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
-from tailwright_vllm.records import BoundSteps, Finished, Iteration, events_of
+from tailwright_vllm.records import BoundSteps, Finished, Gaps, Iteration, events_of
 
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import Scope
@@ -64,6 +64,8 @@ def counted(at_s: float, **steps: int) -> BoundSteps:
 
 
 SERVED = [
+    iteration(3.0, gaps=[Gaps([0.01] * 7, 100, 20, 30)], draft_tokens=0, accepted_tokens=0),
+    iteration(3.5, gaps=[Gaps([0.01] * 2, 900, 0, 2)], draft_tokens=0, accepted_tokens=0),
     request("a", arrived=0.5, scheduled=1.0, first=2.0, last=4.0),
     counted(4.5, no_work=20, chunk=10),
     counted(9.0, no_work=50),
@@ -116,6 +118,7 @@ def test_steps_are_counted_and_took_as_long_as_requests_were_computed(store: Tel
     ]
     assert [one.seconds for one in task.windows] == pytest.approx([4.0, 5.0, 2.0], abs=1e-4)
     assert [one.kv_usage for one in task.windows] == [0.25, None, 0.25]
+    assert [one.deliveries for one in task.windows] == [9, 0, 0], "of all prompts, however many tokens each had"
     assert [one.hash_ids for one in task.workload.requests] == [[], []], "vLLM tells no blocks of prompts"
 
 

@@ -8,8 +8,8 @@ from tuner.twin.assumed_drafts import Drafts
 
 
 def test_they_are_offered_as_often_as_they_were() -> None:
-    """A hundred tokens, twenty of which drafts gave, came in eighty deliveries; drafts of four were there in ten."""
-    assert Drafts.seen(40, 20, 100, 4).offered == pytest.approx(10 / 80)
+    """Drafts of four were there in ten of eighty deliveries."""
+    assert Drafts.seen(40, 20, 80, 4).offered == pytest.approx(10 / 80)
 
 
 @pytest.mark.parametrize("length", [1, 4, 8])
@@ -22,9 +22,9 @@ def test_of_a_draft_as_much_is_kept_as_was(chance: float, length: int) -> None:
     assert Drafts.seen(20_000 * length, accepted, 1e6, length).kept == (pytest.approx(chance, abs=0.01),)
 
 
-@pytest.mark.parametrize(("decoded", "length"), [(100, 0), (20, 4), (30, 4)])
-def test_where_that_is_not_known_they_are_always_there(decoded: int, length: int) -> None:
-    assert Drafts.seen(40, 20, decoded, length).offered == 1.0
+@pytest.mark.parametrize(("deliveries", "length"), [(80, 0), (0, 4), (8, 4)])
+def test_where_that_is_not_known_they_are_always_there(deliveries: int, length: int) -> None:
+    assert Drafts.seen(40, 20, deliveries, length).offered == 1.0
 
 
 def test_where_there_were_none_there_are_none() -> None:

@@ -20,6 +20,8 @@ def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow],
     """A row for each of these windows in which prompts began to be computed. budget: tokens that a step may compute."""
     wanted = {(window.node, round(window.start_s / window.width_s)) for window in windows}
     width_s = windows[0].width_s if windows else 1.0
+    deliveries = sum(window.deliveries for window in windows)
+    drafted = sum(window.drafted for window in windows) / deliveries if deliveries else 0.0
     found: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for node, computed in computed_by_node(records).items():
         computed.sort(key=lambda one: one[0].scheduled_s)
@@ -31,7 +33,7 @@ def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow],
             running = [one for one in running if one[0].last_token_s > start_s]
             at = (node, int(start_s // width_s))
             if at in wanted:
-                found[at].append(_row(together, running, start_s, end_s, budget))
+                found[at].append(_row(together, running, start_s, end_s, budget, drafted))
     return [
         Row(summed(row.terms for row in several), sum(row.seconds for row in several))
         for _, several in sorted(found.items())
@@ -56,7 +58,15 @@ def _overlapping(computed: Sequence[Computed]) -> Iterator[list[Computed]]:
         yield together
 
 
-def _row(together: Sequence[Computed], running: Sequence[Computed], start_s: float, end_s: float, budget: int) -> Row:
+def _row(
+    together: Sequence[Computed],
+    running: Sequence[Computed],
+    start_s: float,
+    end_s: float,
+    budget: int,
+    drafted: float,
+) -> Row:
+    """drafted: tokens for each decode."""
     prompts = [prompt_terms(record, budget) for _, record in together]
     ended = sorted(span.first_token_s for span, _ in together)
     at_least = 1 + sum(after - before > SAME_STEP_S for before, after in pairwise(ended))
@@ -68,4 +78,5 @@ def _row(together: Sequence[Computed], running: Sequence[Computed], start_s: flo
             share = steps * decodes_s / (end_s - start_s)
             rows, context = rows + share, context + share * (record.prompt_tokens + record.output_tokens / 2)
     tokens, chunks, sampled, read, attended = (sum(column) for column in zip(*prompts, strict=True))
-    return Row((steps, tokens + rows, chunks, sampled + rows, read + context, attended), end_s - start_s)
+    decodes = rows * (1.0 + drafted)
+    return Row((steps, tokens + decodes, chunks, sampled + decodes, read + context, attended), end_s - start_s)

@@ -3,6 +3,7 @@
 Telemetry has no single step. But costs are linear in the terms (step_terms.py), so that a window's seconds are the cost
 of its summed terms, and these follow from when each request was computed: prompts evenly between first schedule and
 first token, outputs evenly from there to the last one. Only windows that every request of which has ended are used.
+With drafts a step may give a request several tokens, and computes and samples what was drafted, kept or not.
 """
 
 import math
@@ -12,9 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, in_windows, span_of
 from tuner.twin.costs.nonnegative_fit import Row
+from tuner.twin.costs.step_terms import NAMES
 
 _FEWEST_STEPS = 3
-SAME_STEP_S = 1e-4
+_DECODED = len(NAMES)
+"""Beside the terms of prompts: tokens decoded, and after it the keys and values that they would read one by one."""
+SAME_STEP_S = 5e-4
 """Of two requests: what is less apart was in one step."""
 
 Computed = tuple[ComputedSpan, RequestRecord]
@@ -22,21 +26,29 @@ Computed = tuple[ComputedSpan, RequestRecord]
 
 def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget: int) -> list[Row]:
     """A row for each window whose steps are known. budget: tokens that a step may compute."""
-    by_node: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 6))
+    by_node: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(_none))
     known = list(windows)
     width_s = known[0].width_s if known else 1.0
     for record in records:
         _add(by_node[record.node], record, width_s, budget)
+    told = [(window, by_node[window.node].get(round(window.start_s / width_s), _none())) for window in known]
+    decoded = sum(amounts[_DECODED] for _, amounts in told)
+    delivered = 1.0
+    if decoded and any(window.drafted for window in known):
+        delivered = min(1.0, sum(window.deliveries for window in known) / decoded)
     found = []
-    for window in known:
+    for window, amounts in told:
         if window.steps < _FEWEST_STEPS or window.seconds <= 0.0:
             continue
-        terms = by_node[window.node].get(round(window.start_s / width_s), [0.0] * 6)
-        _, tokens, prompts, sampled, context, attended = terms
-        if window.drafted:  # What was drafted is computed and sampled, kept or not.
-            tokens, sampled = tokens + window.drafted - window.accepted, sampled + window.drafted - window.accepted
-        found.append(Row((window.steps, tokens, prompts, sampled, context, attended), window.seconds))
+        _, tokens, prompts, sampled, context, attended, decodes, read = amounts
+        decodes = delivered * decodes + window.drafted
+        terms = (window.steps, tokens + decodes, prompts, sampled + decodes, context + delivered * read, attended)
+        found.append(Row(terms, window.seconds))
     return found
+
+
+def _none() -> list[float]:
+    return [0.0] * (_DECODED + 2)
 
 
 def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float, budget: int) -> None:
@@ -46,9 +58,8 @@ def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float,
             windows[number][place] += share * amount
     for number, share in _shares(span.first_token_s, span.last_token_s, width_s):
         given = share * outputs
-        for place in (1, 3):
-            windows[number][place] += given
-        windows[number][4] += given * (record.prompt_tokens + outputs / 2)
+        windows[number][_DECODED] += given
+        windows[number][_DECODED + 1] += given * (record.prompt_tokens + outputs / 2)
 
 
 def prompt_terms(record: RequestRecord, budget: int) -> tuple[float, float, float, float, float]:
