@@ -15,6 +15,7 @@ from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.whatif import StepWindow, TwinTask, WhatIfCreate
 from controlplane.contract.reports.engine_event import EngineEvent
 from tuner.twin.answer.forecast_error import WANTED
+from tuner.twin.assumed_drafts import AssumedDrafter, Drafts
 from tuner.twin.costs.step_terms import StepCost, terms_of
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.simulated_engine import EngineShape, SimulatedEngine, Story
@@ -59,7 +60,7 @@ def wandering(seed: int, sd: float, tau_s: float, until_s: float) -> Callable[[f
 
 class Served:
     """What came of it. pace: how many times as long a step takes that follows one which ended then; between_s: what
-    passes after each step, in no step's seconds."""
+    passes after each step, in no step's seconds; drafts: as they are kept."""
 
     def __init__(
         self,
@@ -68,10 +69,13 @@ class Served:
         seed: int = 1,
         pace: Callable[[float], float] = lambda _: 1.0,
         between_s: float = 0.0,
+        drafts: Drafts | None = None,
     ) -> None:
         random = np.random.default_rng(seed)
         ended_s = 0.0
         self.windows: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.drafts: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        drafter = AssumedDrafter(drafts or Drafts())
         self.usage: dict[int, float] = {}
         self.steps: list[tuple[float, float, float, int]] = []
 
@@ -86,11 +90,16 @@ class Served:
             window = self.windows[int(now // WIDTH_S)]
             window[0] += 1
             window[1] += seconds
+            told = self.drafts[int(now // WIDTH_S)]
+            for work in plan.works:
+                told[0] += work.draft_count
+                told[1] += drafter.accepted(work)
+                told[2] += work.request.num_outputs > 0
             usage = engine.scheduler.cache.stats().usage
             self.usage[int(now // WIDTH_S)] = usage
             self.steps.append((ended_s, seconds, usage, len(engine.scheduler.running)))
 
-        engine = SimulatedEngine(SHAPE, config, TRUTH, seconds_of=seconds_of, watcher=watch)
+        engine = SimulatedEngine(SHAPE, config, TRUTH, drafts=drafts, seconds_of=seconds_of, watcher=watch)
         ((_, arrivals),) = dealt(workload, 1, Scale(), seed)
         late = [replace(one, at_s=one.at_s + RECEIVE_S) for one in arrivals]
         self.stories = engine.run(late)
@@ -123,6 +132,9 @@ class Served:
                     width_s=WIDTH_S,
                     steps=int(steps),
                     seconds=seconds,
+                    drafted=self.drafts[number][0],
+                    accepted=self.drafts[number][1],
+                    deliveries=self.drafts[number][2],
                     kv_usage=self.usage[number],
                 )
                 for number, (steps, seconds) in sorted(self.windows.items())
