@@ -189,7 +189,7 @@ def _raw_statistics(source: Source, wants: Callable[..., bool]) -> bool:
     stats, iteration = source.names_in_class(STATS, "SchedulerStats"), source.names_in_class(STATS, "IterationStats")
     drafts = source.names_in_class("v1/spec_decode/metrics.py", "SpecDecodingStats")
     finished = source.names_in_class(STATS, "FinishedRequestStats")
-    lists = ("time_to_first_tokens_iter", "inter_token_latencies_iter", "finished_requests")
+    lists = ("iteration_timestamp", "time_to_first_tokens_iter", "inter_token_latencies_iter", "finished_requests")
     times = ("e2e_latency", "queued_time", "prefill_time", "decode_time")
     return all(
         [

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.engine_measures.machine import commit, describe_machine
-from benchmarks.twin_measures import against_vllm, measured_table
+from benchmarks.twin_measures import against_server, against_vllm, measured_table
 from benchmarks.twin_measures.against_engine import compare, report
 from benchmarks.twin_measures.trace_speed import speed
 
@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=300, help="of a trace that the engine serves")
     parser.add_argument("--rate", type=float, default=6.0, help="requests a second of it")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
+    parser.add_argument("--engine", choices=("embedded", "vllm", "vllm-server"), default="embedded")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--kv-bytes", type=int, default=64 * 2**20)
@@ -33,11 +33,11 @@ def main() -> int:
     if given.table is not None:
         print(measured_table.report(given.table, given.seed))
         return 0
-    if given.engine == "vllm":
-        seen = []
+    if given.engine != "embedded":
+        seen, compared = [], against_vllm.compare if given.engine == "vllm" else against_server.compare
         with TemporaryDirectory() as folder:
             sizes = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
-            for number, forecasts in enumerate(against_vllm.compare(*sizes), start=1):
+            for number, forecasts in enumerate(compared(*sizes), start=1):
                 seen.append(forecasts)
                 print(f"After {number} of {given.rounds} rounds:\n\n{report(seen)}\n", flush=True)
         return 0

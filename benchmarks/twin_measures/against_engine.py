@@ -120,19 +120,22 @@ def report(rounds: Sequence[Sequence[Compared]]) -> str:
     """Errors of each forecast, whether its interval covers and how wide that is, beside how far the engine is from
     itself, from round to round."""
     first = rounds[0]
-    lines = ["| the first | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
-    lines += ["|---|" + "---|" * len(WANTED)]
+    names = list(first[0].measured)
+    lines = ["| the first | " + " | ".join(f"{name} measured, forecast, error" for name in names) + " |"]
+    lines += ["|---|" + "---|" * len(names)]
     for one in first:
         cells = []
-        for name, *_ in WANTED:
+        for name in names:
             real, (value, _, _) = one.measured[name], one.forecast[name]
             cells.append(f"{1e3 * real:.1f} ms, {1e3 * value:.1f} ms, {value / real - 1:+.1%}")
         knobs = one.config
         label = f"{knobs.max_num_batched_tokens} tokens, {knobs.max_num_seqs} seqs, chunk {knobs.prefill_chunk_size}"
+        if knobs.num_speculative_tokens:
+            label += f", drafts of {knobs.num_speculative_tokens}"
         lines.append(f"| {label} | {' | '.join(cells)} |")
     lines.append("")
     every = [one for found in rounds for one in found]
-    for name, *_ in WANTED:
+    for name in names:
         errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in every]
         covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in every)
         wide = np.median([one.forecast[name][2] / one.forecast[name][1] for one in every])

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,14 @@ _NODE_S = 60.0
 class Plane:
     """One control plane on an empty data folder, without tuner and dashboard."""
 
-    def __init__(self, nursery: Nursery) -> None:
+    def __init__(self, nursery: Nursery, options: Sequence[str] = ()) -> None:
+        """options: of `tailwright up` besides."""
         self._nursery = nursery
         self._data = nursery.folder / "plane"
         port = free_port()
         self.url = f"http://{HOST}:{port}"
         command = [sys.executable, "-m", "controlplane.command.main", "up", "--data-dir", str(self._data)]
-        command += ["--host", HOST, "--port", str(port), "--no-tuner", "--no-dashboard"]
+        command += ["--host", HOST, "--port", str(port), "--no-tuner", "--no-dashboard", *options]
         self.child = nursery.start("plane", command, one_thread_each())
         self.child.wait_healthy(f"{self.url}/readyz", _START_S)
         self.client = Client(self.url, (self._data / "admin-token").read_text(encoding="utf-8").strip())

@@ -13,7 +13,7 @@ from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.planning.whatif import StepWindow
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import summed
-from tuner.twin.costs.telemetry_fit import SAME_STEP_S, Computed, computed_by_node, prompt_terms
+from tuner.twin.costs.telemetry_fit import SAME_STEP_S, Computed, computed_by_node, prompt_terms, stretch_of
 
 
 def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], budget: int) -> list[Row]:
@@ -35,8 +35,8 @@ def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow],
             if at in wanted:
                 found[at].append(_row(together, running, start_s, end_s, budget, drafted))
     return [
-        Row(summed(row.terms for row in several), sum(row.seconds for row in several))
-        for _, several in sorted(found.items())
+        Row(summed(row.terms for row in several), sum(row.seconds for row in several), stretch_of(window))
+        for (_, window), several in sorted(found.items())
     ]
 
 

@@ -16,6 +16,8 @@ from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import NAMES
 
 _FEWEST_STEPS = 3
+_ONE_PACE = 6
+"""So many windows after each other are taken to have one pace."""
 _DECODED = len(NAMES)
 """Beside the terms of prompts: tokens decoded, and after it the keys and values that they would read one by one."""
 SAME_STEP_S = 5e-4
@@ -43,8 +45,13 @@ def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget
         _, tokens, prompts, sampled, context, attended, decodes, read = amounts
         decodes = delivered * decodes + window.drafted
         terms = (window.steps, tokens + decodes, prompts, sampled + decodes, context + delivered * read, attended)
-        found.append(Row(terms, window.seconds))
+        found.append(Row(terms, window.seconds, stretch_of(round(window.start_s / width_s))))
     return found
+
+
+def stretch_of(window: int) -> int:
+    """Of this number since the epoch."""
+    return window // _ONE_PACE
 
 
 def _none() -> list[float]:

@@ -39,6 +39,21 @@ def test_noise_makes_it_neither_high_nor_low() -> None:
     assert ratio == pytest.approx(1.0, abs=0.05)
 
 
+def test_where_a_slow_pace_comes_with_many_requests_they_are_not_what_is_dear() -> None:
+    """Open traffic: where steps take twice as long, twice as many requests run at once."""
+    random, found = np.random.default_rng(5), []
+    for stretch in range(12):
+        pace = float(np.exp(random.normal(0.0, 0.4)))
+        for _ in range(6):
+            decodes = max(1.0, 4.0 * pace * float(random.lognormal(0.0, 0.3)))
+            terms: Terms = (1.0, decodes, 0.0, decodes, 300.0 * decodes, 0.0)
+            found.append(Row(terms, pace * TRUTH.seconds(terms) * float(random.lognormal(0.0, 0.02)), stretch))
+    seconds_of_a_step = fit(found).cost.seconds_each[0]
+    blind = fit([Row(row.terms, row.seconds) for row in found]).cost.seconds_each[0]
+    assert blind < 0.5 * TRUTH.seconds_each[0]
+    assert seconds_of_a_step == pytest.approx(TRUTH.seconds_each[0], rel=0.2)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 30), st.floats(0.0, 1.0))
 def test_nothing_costs_less_than_nothing(seed: int, count: int, noise: float) -> None:
