@@ -4,7 +4,8 @@
 
 `mutation_cores.toml` names the cores' modules, the tests of each, and mutants that are no mistake (nobody outside could
 see them), with the reason. Of each module up to COUNT mutants are drawn by the seed; each is written into a copy of the
-checkout and meets the module's tests in a process of its own, until the first failure. What none sees is printed.
+checkout and meets the module's tests in a process of its own, until the first failure: as `make test` repeats them, and
+where it passes those as `make long` does. What none sees is printed.
 
 The tests must pass on the module as it is, and must have imported it from the copy: else its figures would mean
 nothing, and this ends. A mutant that never ends counts as seen. Hypothesis draws the same examples each time and does
@@ -78,11 +79,16 @@ def copy_checkout(into: Path) -> None:
                 (into / name).symlink_to(ROOT / name)
 
 
-def run_tests(copy: Path, core: Core, *, limit_s: int = LONGEST_S, keep_bytecode: bool = False) -> int:
-    """pytest's exit status, in a process split off from this one; another than 0 when it wanted more CPU than that."""
+def run_tests(
+    copy: Path, core: Core, *, limit_s: int = LONGEST_S, keep_bytecode: bool = False, at_length: bool = True
+) -> int:
+    """pytest's exit status, in a process split off from this one; another than 0 when it wanted more CPU than that.
+
+    at_length: what is repeated is repeated as often as `make long` has it.
+    """
     child = os.fork()
     if child == 0:
-        os._exit(_tested(copy, core, limit_s, keep_bytecode))
+        os._exit(_tested(copy, core, limit_s, keep_bytecode, at_length))
     ends = time.monotonic() + LONGEST_S
     while time.monotonic() < ends:
         if (status := os.waitpid(child, os.WNOHANG))[0]:
@@ -103,7 +109,7 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _tested(copy: Path, core: Core, limit_s: int, keep_bytecode: bool) -> int:
+def _tested(copy: Path, core: Core, limit_s: int, keep_bytecode: bool, at_length: bool) -> int:
     import hypothesis
     import pytest
 
@@ -115,7 +121,7 @@ def _tested(copy: Path, core: Core, limit_s: int, keep_bytecode: bool) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.update(PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE="" if keep_bytecode else "1")
-    os.environ["TAILWRIGHT_TEST_SOAK"] = "1"  # As many repeats as `make long` has.
+    os.environ["TAILWRIGHT_TEST_SOAK"] = "1" if at_length else "0"
     sys.dont_write_bytecode = not keep_bytecode
     sys.path[:] = [str(copy), *(path for path in sys.path if path not in ("", str(ROOT)))]
     for name in [name for name in sys.modules if (ROOT / name.split(".")[0]).is_dir()]:
@@ -149,7 +155,8 @@ def score(core: Core, count: int, seed: int, tell: Callable[[str], object]) -> S
         survived, harmless = [], []
         for mutant in drawn:
             target.write_text(mutant.source, encoding="utf-8")
-            if run_tests(copy, core, limit_s=limit_s) == 0:
+            # Most are seen by few repeats already.
+            if all(run_tests(copy, core, limit_s=limit_s, at_length=long) == 0 for long in (False, True)):
                 (harmless if mutant.name in core.harmless else survived).append(mutant)
         found = Score(core, len(drawn), tuple(survived), tuple(harmless))
         tell(f"{core.module}: {len(drawn)} mutants, {len(survived)} survived, {len(harmless)} harmless")

@@ -34,6 +34,15 @@ def test_tests_that_do_not_import_the_module_say_nothing_of_it(tmp_path: Path) -
     assert run_tests(tmp_path, core) == 3
 
 
+@pytest.mark.slow
+def test_what_only_many_repeats_see_is_seen_at_length(tmp_path: Path) -> None:
+    copy_checkout(tmp_path)
+    core = Core("tests/soak.py", ("tests/test_repeats.py",))
+    repeats = "from tests.soak import soak\n\n\ndef test_repeats() -> None:\n    assert soak(1, 2) == 1\n"
+    (tmp_path / "tests/test_repeats.py").write_text(repeats, encoding="utf-8")
+    assert [run_tests(tmp_path, core, at_length=long) for long in (False, True)] == [0, 1]
+
+
 def test_the_table_counts_equivalent_mutants_apart() -> None:
     one, other = (Mutant(number, "f", "a", "b", "") for number in (1, 2))
     core = Core("m.py", (), {one.name: "no difference"})
