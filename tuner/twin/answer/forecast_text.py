@@ -49,7 +49,8 @@ def _way(answer: WhatIf, change: ChangeOver) -> str:
     if stops:
         begun = f"The change is a {change.change_class} of each node, one after the other"
     else:
-        begun = f"Until {then - now} more {'nodes have' if then - now > 1 else 'node has'} started, {now} carry it"
+        carry = "the one of now carries it" if now == 1 else f"the {now} of now carry it"
+        begun = f"Until {then - now} more {'nodes have' if then - now > 1 else 'node has'} started, {carry}"
     if change.seconds is None or change.each_s is None:
         return f"{begun}; how long that takes nobody has measured on this pool."
     lasts, name = duration_text(change.seconds), f"{TTFT.short}:0.95"
