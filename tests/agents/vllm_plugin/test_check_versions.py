@@ -37,6 +37,7 @@ class FinishedRequestStats:
     num_generation_tokens: int = 0
 class IterationStats:
     def __init__(self):
+        self.iteration_timestamp = 0.0
         self.num_generation_tokens = self.num_preempted_reqs = self.num_prompt_tokens = 0
         self.time_to_first_tokens_iter, self.inter_token_latencies_iter = [], []
         self.finished_requests: list = []
