@@ -18,7 +18,7 @@ from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE, axis_position
 from controlplane.evidence.sketch import Sketch
 from tests.controlplane.alerts.regressions.served_by_nodes import METRIC, ServedByNodes
 from tests.soak import soak
@@ -387,6 +387,21 @@ class TestWhatItKeepsAndTells:
         )
         assert [key.bucket for key in detector.alarmed("ttft")] == ["b", "a", "c"]
         assert detector.alarmed("itl") == []
+
+    @pytest.mark.parametrize(("ago_s", "margin"), [(None, 5), (400.0, 18), (2400.0, 7)])
+    def test_what_was_moved_lately_is_judged_as_a_baseline_that_is_as_young(
+        self, ago_s: float | None, margin: int
+    ) -> None:
+        """Of an hour of windows. That a change moved them by what was measured, nobody has seen for long."""
+        pool = Pool(nodes=4)
+        for _ in range(720):
+            pool.serve(8)
+        moves = {} if ago_s is None else {"ttft": (Move(7, pool.now_s - ago_s, {0.95: 0}),)}
+        detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
+        detector.advance(pool.serve(8), pool.windows, PoolRecord(moves=moves))
+        baseline = detector.baseline(Key("ttft", 0.95, "*"))
+        assert baseline is not None
+        assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == margin
 
     def test_a_move_is_news_once_and_not_when_it_is_old(self) -> None:
         detector, pool = Detector(self.condition), Pool(nodes=4)
