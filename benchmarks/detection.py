@@ -20,7 +20,7 @@ from benchmarks.detection_measures import delays, false_alarms, streams_cost, tr
 from benchmarks.detection_measures.arrivals import lap
 from benchmarks.detection_measures.methods import METHODS, PARTS
 from benchmarks.detection_measures.rivals import RIVALS
-from benchmarks.detection_measures.scenes import FAULTS, RATES, SHAPES, SMALL
+from benchmarks.detection_measures.scenes import FAULTS, OF_DRAFTS, RATES, SHAPES, SMALL
 from controlplane.contract.metrics import WINDOW_S
 
 MEASURES = ("nulls", "delays", "small", "trade_offs", "surges", "mixes", "cost")
@@ -31,7 +31,9 @@ def main() -> None:
     options.add_argument("--only", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
     options.add_argument("--methods", default="product, prefill;" + ";".join(RIVALS), help="with ; between")
     options.add_argument("--worlds", default=",".join(SHAPES), help="nulls: of " + ", ".join(SHAPES))
-    options.add_argument("--faults", default=";".join(FAULTS), help="delays: as named in the table, with ; between")
+    options.add_argument(
+        "--faults", default=";".join(FAULTS), help="delays: as named in the table, or of drafts, with ; between"
+    )
     options.add_argument(
         "--rates", default=",".join(f"{rate:g}" for rate in RATES), help="requests a second; nulls: of 5 and 20"
     )
@@ -47,7 +49,7 @@ def main() -> None:
         "only": (chosen.only.split(","), MEASURES),
         "methods": (chosen.methods.split(";"), [*METHODS, *RIVALS]),
         "worlds": (chosen.worlds.split(","), SHAPES),
-        "faults": (chosen.faults.split(";"), FAULTS),
+        "faults": (chosen.faults.split(";"), {**FAULTS, **OF_DRAFTS}),
         "without": ([part for part in chosen.without.split(",") if part], PARTS),
     }
     for name, (wanted, known) in lists.items():
@@ -66,7 +68,7 @@ def main() -> None:
     if "nulls" in parts:
         false_alarms.measure(source, methods, worlds, rates, chosen.weeks, seed, thresholds, without)
     if "delays" in parts:
-        told = {name: FAULTS[name] for name in faults}
+        told = {name: {**FAULTS, **OF_DRAFTS}[name] for name in faults}
         delays.measure(source, methods, told, rates, chosen.trials, seed, thresholds, without, past_s)
     if "small" in parts:
         delays.measure(source, methods, SMALL, rates, chosen.trials, seed, thresholds, without, past_s)

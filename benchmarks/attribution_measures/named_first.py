@@ -1,7 +1,7 @@
 """Are stage, place and cause of a fault named first? Injected faults of eighteen kinds, judged by the service's code.
 
     python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
-                                                          [--engines [vllm]] [--marks]
+                                                          [--engines [vllm]] [--marks] [--unguessed 0.3]
     python -m benchmarks.attribution_measures.named_first --show FILE...
 
 A simulated pool of four nodes serves; what its engines would tell goes through the agents' accumulator and reports into
@@ -55,6 +55,18 @@ class Pool:
 
 
 SIMULATED = Pool({kind: usually(made) for kind, made in KINDS.items()}, usual(World()))
+
+
+def with_unguessed(pool: Pool, share: float) -> Pool:
+    def made_so(made: Callable[[random.Random], Fault]) -> Callable[[random.Random], Fault]:
+        def found(chance: random.Random) -> Fault:
+            fault = made(chance)
+            return replace(fault, world=replace(fault.world, unguessed=share))
+
+        return found
+
+    kinds = {kind: made_so(made) for kind, made in pool.kinds.items()}
+    return replace(pool, kinds=kinds, usual=replace(pool.usual, unguessed=share))
 
 
 def of_engines() -> Pool:
@@ -211,6 +223,9 @@ def main() -> None:
     )
     parser.add_argument("--pasts", type=Path, help="where quiet pasts are kept for runs to come, of whatever seed")
     parser.add_argument("--marks", action="store_true", help="a mark of others comes by chance before each fault")
+    parser.add_argument(
+        "--unguessed", type=float, default=0.0, help="of simulated requests, those that drafts never fit"
+    )
     parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
     parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
     wanted = parser.parse_args()
@@ -220,6 +235,8 @@ def main() -> None:
     with pool_of(wanted.engines) as pool:
         if wanted.past_s is not None:
             pool = replace(pool, past_s=wanted.past_s)
+        if wanted.unguessed:
+            pool = with_unguessed(pool, wanted.unguessed)
         if wanted.marks:
             pool = replace(pool, kinds={kind: marked(made) for kind, made in pool.kinds.items()})
         kinds = list(pool.kinds) if wanted.kinds is None else wanted.kinds

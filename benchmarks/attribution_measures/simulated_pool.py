@@ -71,6 +71,7 @@ class World:
     preempted: float = 0.0  # Share of the requests that are preempted and computed again.
     acceptance: float = 0.6
     acceptances: Mapping[str, float] = field(default_factory=dict)  # Of nodes where it is another.
+    unguessed: float = 0.0  # Share of the requests that drafts never fit.
     kv_usage: float = 0.5
 
 
@@ -138,7 +139,10 @@ class Node:
         work = PREFILL_S + PREFILL_TOKEN_S * (prompt - cached)
         prefill = pace("prefill") * work * (1 + 0.02 * beside) * float(chance.lognormal(0.0, 0.2))
         step = pace("decode") * STEP_S * (1 + 0.04 * beside)
-        held = 1 + chance.binomial(DRAFTS, world.acceptances.get(self.name, world.acceptance), output - 1)
+        accepted = world.acceptances.get(self.name, world.acceptance)
+        if world.unguessed and chance.random() < world.unguessed:
+            accepted = 0.0
+        held = 1 + chance.binomial(DRAFTS, accepted, output - 1)
         gaps = step * chance.lognormal(0.0, 0.15, int((held.cumsum() < output - 1).sum()) + 1)
         if chance.random() < world.preempted:
             gaps[int(chance.integers(0, len(gaps)))] += 1.0 + float(chance.exponential(0.5))
@@ -162,12 +166,13 @@ class Node:
         running = sum(free > at for free in self.free)
         queued = sum(event["kind"] == "first_token" and when > at for when, _, event in self.pending) - running
         pace = world.factors.get("decode", 1.0) * world.slow.get(("node", self.name), ((), 1.0))[1]
+        accepted = (1.0 - world.unguessed) * world.acceptances.get(self.name, world.acceptance)
         forward = pace * 0.9 * STEP_S * (1 + 0.04 * running) * float(self.chance.lognormal(0.0, 0.1))
         return {
             **{"kind": "step", "time": at, "revision": world.revision, "schedule": 0.0005, "forward": forward},
             **{"sample": 0.0008, "commit": 0.0004, "running": running, "waiting": max(queued, 0)},
             **{"kv_usage": world.kv_usage, "batched_tokens": running, "draft_tokens": 40},
-            **{"accepted_tokens": int(self.chance.binomial(40, world.acceptances.get(self.name, world.acceptance)))},
+            **{"accepted_tokens": int(self.chance.binomial(40, accepted))},
             "preemptions": int(self.chance.random() < 2 * world.preempted),
             "limit": "kv_memory" if world.preempted else "max_num_seqs" if queued > 0 else "no_work",
         }

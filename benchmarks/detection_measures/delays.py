@@ -86,7 +86,7 @@ def measure(
 
 def limits(source: Lap, fault: Fault, rate: float, seed: int) -> list[str]:
     """By the requests alone, and with common noise where the fault is of all requests."""
-    if fault.ramp_s:
+    if fault.ramp_s or fault.no_drafts:
         return ["-", "-"]
     chunks = list(World(shape("easy", rate), source, (TUNING_SEED + seed, 1)).chunks(4 * HOUR_S))
     usual = np.sum([chunk.prefill.sum(axis=0) for chunk in chunks], axis=0)

@@ -35,6 +35,7 @@ class _WithoutCourses(Workshop):
 METHODS: dict[str, tuple[str, type[Detector]]] = {
     "product, prefill": ("prefill", Detector),
     "product, ttft": ("ttft", Detector),
+    "product, tpot": ("tpot", Detector),
     "exceedances alone, prefill": ("prefill", ExceedancesAlone),
 }
 PARTS = {

@@ -38,6 +38,11 @@ FAULTS = {
     "all x1.5": Fault(FAULT_S, 1.5),
     "creep to x1.5 in an hour": Fault(FAULT_S, 1.5, ramp_s=3600.0),
 }
+OF_DRAFTS = {
+    "no drafts at one node of four": Fault(FAULT_S, 1.0, node=0, no_drafts=True),
+    "no drafts anywhere": Fault(FAULT_S, 1.0, no_drafts=True),
+}
+"""Of time per output token alone."""
 GOALS_S = {
     ("all x1.2", 5.0): 180,
     ("all x1.2", 20.0): 60,

@@ -3,7 +3,8 @@
 A request's prefill takes (fixed + per token x prompt) seconds, times noise of its own (lognormal), times what the whole
 pool has in common at that moment: fast noise (an Ornstein-Uhlenbeck process of a minute), and the drift of machines
 (slow ones, and small jumps). It waits for its node in order of arrival (Lindley's recursion), so that a busy pool's
-time to first token holds what the engine did not do. Nothing here is learnt from the detector, nor the other way round.
+time to first token holds what the engine did not do. Its time per output token is a step's, over the tokens that drafts
+bring. Nothing here is learnt from the detector, nor the other way round.
 """
 
 import itertools
@@ -25,11 +26,14 @@ Ints = NDArray[np.int64]
 BUCKET_TOPS = (128, 512, 2048, 8192, 32768)
 BUCKETS = ("<=128", "<=512", "<=2k", "<=8k", "<=32k", ">32k")
 CHUNK_S = 3600.0
+STEP_S, DRAFTS, ACCEPTED, UNGUESSED = 0.05, 3, (6.0, 4.0), 0.3
+"""A step's seconds, its drafts, what share of these is accepted (Beta), and the share of requests that none fits."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong from `at_s` on: `factor` on the prefill of those it hits, coming in over `ramp_s`."""
+    """What is wrong from `at_s` on: `factor` on the prefill of those it hits, coming in over `ramp_s`; or `no_drafts`:
+    none is accepted."""
 
     at_s: float
     factor: float
@@ -37,6 +41,7 @@ class Fault:
     least_prompt: int = 0
     node: int | None = None
     ramp_s: float = 0.0
+    no_drafts: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ class World:
         # Drawn beside the rest, so that worlds whose nodes are alike stay as they were.
         beside = np.random.default_rng((*self.seed, 77))
         self._apart = [[Wander(sd, tau, beside) for sd, tau in shape.apart] for _ in range(shape.nodes)]
+        self._drafts = np.random.default_rng((*self.seed, 78))
         self._hardware = shape.hardware * beside.normal(size=shape.nodes)
         self._free_s = np.zeros(shape.nodes)
         mean = float(np.minimum(self.source.prompts, 32768).mean()) + shape.fixed_tokens
@@ -190,7 +196,11 @@ class World:
             bucket,
             node,
             prompts,
-            {"prefill": _places(service), "ttft": _places(service + waiting)},
+            {
+                "prefill": _places(service),
+                "ttft": _places(service + waiting),
+                "tpot": _places(STEP_S * np.exp(log) / self._tokens_a_step(at, node)),
+            },
             np.bincount(tick, minlength=ticks),
         )
         self.at_s = end_s
@@ -219,6 +229,15 @@ class World:
             for one in kinds:
                 found[node] += one.steps(ticks)
         return found
+
+    def _tokens_a_step(self, at: Floats, node: Ints) -> Floats:
+        """Of each request, with its drafts: of those of one request as many are accepted all the time, or none."""
+        drafts = DRAFTS * self._drafts.beta(*ACCEPTED, size=at.size)
+        none = self._drafts.random(at.size) < UNGUESSED
+        for fault in self.faults:
+            if fault.no_drafts:
+                none |= (at >= fault.at_s) & ((fault.node is None) | (node == fault.node))
+        return np.where(none, 1.0, 1.0 + drafts)
 
     def _fault(self, fault: Fault, at: Floats, prompts: Ints, node: Ints) -> Floats:
         hit = (at >= fault.at_s) & (prompts >= fault.least_prompt)

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.contract.histogram import AXIS_MIN, BASE, SCALE
-from controlplane.contract.metrics import ITL, PREFILL
+from controlplane.contract.metrics import ITL, PREFILL, TPOT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Keys = tuple[tuple[str, str], ...]
 
-BY_NODE = frozenset({PREFILL.short, ITL.short})
-"""The metrics that are kept by node: what takes time, freed of waiting, which one node may do more of than another."""
+BY_NODE = frozenset({PREFILL.short, ITL.short, TPOT.short})
+"""The metrics that are kept by node: what takes time, freed of waiting, which one node may do more of than another. Of
+drafts that one node's requests lose no gap between deliveries tells, and no quantile in the pool's tail, where those
+are that have none: their time per token does."""
 FEWEST_NODES, MOST_NODES = 2, 32
 """Pools with more nodes are not compared node by node: it would cost more than all else."""
 REACH_BUCKETS = 3 * 2**SCALE
