@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.twin_measures import against_server, against_vllm, measured_table
-from benchmarks.twin_measures.against_engine import compare, report
+from benchmarks.twin_measures.against_engine import Compared, compare, report
 from benchmarks.twin_measures.trace_speed import speed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +33,21 @@ def main() -> int:
     if given.table is not None:
         print(measured_table.report(given.table, given.seed))
         return 0
-    if given.engine != "embedded":
-        seen, compared = [], against_vllm.compare if given.engine == "vllm" else against_server.compare
+    if given.engine == "vllm-server":
         with TemporaryDirectory() as folder:
             sizes = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
-            for number, forecasts in enumerate(compared(*sizes), start=1):
+            whole: list[tuple[list[Compared], list[Compared]]] = []
+            for number, one in enumerate(against_server.compare(*sizes), start=1):
+                whole.append(one)
+                as_told, paced = ([found[place] for found in whole] for place in (0, 1))
+                print(f"After {number} of {given.rounds} rounds:\n\n{report(as_told)}\n")
+                print(f"At the pace that the server had beside each:\n\n{report(paced)}\n", flush=True)
+        return 0
+    if given.engine == "vllm":
+        seen = []
+        with TemporaryDirectory() as folder:
+            sizes = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
+            for number, forecasts in enumerate(against_vllm.compare(*sizes), start=1):
                 seen.append(forecasts)
                 print(f"After {number} of {given.rounds} rounds:\n\n{report(seen)}\n", flush=True)
         return 0

@@ -1,9 +1,9 @@
 """The product's own forecast beside a real vLLM server in real time, n-gram drafts on.
 
 A server (bundled model, the plugin) serves a trace while an agent tells a service of it; the service is asked for a
-forecast of the same traffic under other configurations, the whole way by HTTP; then the server serves the trace under
-each, its limits moved live and its prefix cache emptied, and the plugin says what became of the requests. The first is
-what it runs already: how far the server is from itself a while later.
+forecast of the same traffic under other configurations, the whole way by HTTP. Then the server serves the trace under
+each, its limits moved live and its prefix cache emptied, and the plugin says what became of the requests. Before each
+it serves the trace as it is: a machine's pace wanders, so that forecasts are told at that pace, too.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -31,7 +32,7 @@ from benchmarks.vllm_measures.processes import Nursery
 from benchmarks.vllm_measures.vllm_server import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, Recipe, VllmServer
 from controlplane.contract.knobs import parse_config
 from controlplane.contract.metrics import TPOT, TTFT
-from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
+from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
 from tuner.twin.forecast import WARM_UP, key
 
 CALIBRATION: Mapping[str, Any] = {
@@ -41,13 +42,13 @@ CALIBRATION: Mapping[str, Any] = {
 }
 """What the server is started with."""
 OTHERS: Sequence[Mapping[str, Any]] = (
-    {},
     {"max_num_seqs": 2},
     {"max_num_batched_tokens": 128},
     {"prefill_chunk_size": 64},
     {"num_speculative_tokens": 2},
 )
 WANTED = ((TTFT.short, 0.5), (TTFT.short, 0.95), (TPOT.short, 0.5))
+NAMES = [key(metric, q) for metric, q in WANTED]
 NODE = "gpu-1"
 _WARM_UP_REQUESTS = 20
 _LIMIT_S = 60.0
@@ -98,9 +99,12 @@ class _Server:
         }
 
 
-def compare(model: Path, folder: Path, requests: int, rate: float, seed: int, rounds: int) -> Iterator[list[Compared]]:
-    """Of each round; each has a server, a service and an agent of its own. requests: so many that they last longer
-    than a minute and a half, or there is too little to fit to."""
+def compare(
+    model: Path, folder: Path, requests: int, rate: float, seed: int, rounds: int
+) -> Iterator[tuple[list[Compared], list[Compared]]]:
+    """Of each round, the pool as it is first; then the others at the pace that the server had beside them. Each round
+    has a server, a service and an agent of its own. requests: so many that they last longer than a minute and a half,
+    or there is too little to fit to."""
     plans = [
         {"at_s": one.at_s, "prompt": one.prompt(), "max_tokens": one.outputs}
         for one in arrivals_of(trace_of(seed, requests, rate))
@@ -114,13 +118,28 @@ def compare(model: Path, folder: Path, requests: int, rate: float, seed: int, ro
             served = _Server(server, plans)
             served.serve([{**one, "at_s": 0.2 * place} for place, one in enumerate(plans[-_WARM_UP_REQUESTS:])])
             told = _forecast(nursery, served, python)
-            found = []
-            for place, (knobs, forecast) in enumerate(zip(OTHERS, told.others, strict=True), start=1):
-                measured = served.figures(1000 + place, knobs)
-                told_s = {name: forecast.quantiles[name] for name in measured}
-                quantiles = {name: (one.value_s, one.low_s, one.high_s) for name, one in told_s.items()}
-                found.append(Compared(parse_config({**CALIBRATION, **knobs}), measured, quantiles))
-            yield found
+            beside, others, paced = [], [], []
+            for place, (knobs, forecast) in enumerate(zip(OTHERS, told.others, strict=True)):
+                beside.append(served.figures(1000 + 2 * place, {}))
+                measured = served.figures(1001 + 2 * place, knobs)
+                pace = {name: beside[-1][name] / told.as_is.quantiles[name].value_s for name in NAMES}
+                others.append(_compared(knobs, measured, forecast.quantiles, dict.fromkeys(NAMES, 1.0)))
+                paced.append(_compared(knobs, measured, forecast.quantiles, pace))
+            as_is = {name: median(one[name] for one in beside) for name in NAMES}
+            yield [_compared({}, as_is, told.as_is.quantiles, dict.fromkeys(NAMES, 1.0)), *others], paced
+
+
+def _compared(
+    knobs: Mapping[str, Any],
+    measured: dict[str, float],
+    told: Mapping[str, Forecasted],
+    pace: Mapping[str, float],
+) -> Compared:
+    quantiles = {
+        name: (pace[name] * told[name].value_s, pace[name] * told[name].low_s, pace[name] * told[name].high_s)
+        for name in NAMES
+    }
+    return Compared(parse_config({**CALIBRATION, **knobs}), measured, quantiles)
 
 
 class _Resettable(Recipe):
