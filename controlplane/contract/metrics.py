@@ -321,6 +321,8 @@ TENANT = Attribute("tailwright.tenant", "tenant")
 REGION = Attribute("tailwright.region", "region")
 FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
 LIMIT = Attribute("tailwright.limit", "limit")
+POSITION = Attribute("tailwright.position", "position")
+"""Of a draft token in its draft, 0 for the first, as vLLM counts."""
 ROLE = Attribute("tailwright.node.role", "role")
 """Told by trial nodes alone, as `NodeRole.TRIAL`; what lacks it is serving traffic."""
 
@@ -335,13 +337,21 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     REGION,
     FINISH_REASON,
     LIMIT,
+    POSITION,
     ROLE,
 )
 LABEL_OF: dict[str, str] = {attribute.name: attribute.label for attribute in ATTRIBUTES}
 LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)
 
-SUMMED_BY: dict[Metric, Attribute] = {REQUESTS: FINISH_REASON, STEP_LIMIT: LIMIT}
+SUMMED_BY: dict[Metric, Attribute] = {
+    REQUESTS: FINISH_REASON,
+    STEP_LIMIT: LIMIT,
+    DRAFT_TOKENS: POSITION,
+    ACCEPTED_TOKENS: POSITION,
+}
 """Sums that are told apart by one attribute more than the others."""
+MOST_POSITIONS = 16
+"""Of draft tokens: those further back have no position of their own."""
 
 WINDOW_S = 5.0
 """Width of the finest window of the store, and the default report interval. Windows start at multiples of it."""

@@ -68,6 +68,8 @@ def gathered(
             "plugin 0.2.0 or later and its scheduler (--scheduler-cls, docs/vllm.md)",
             field="pool",
         )
+    drafted_at = pool.at_places(metrics.DRAFT_TOKENS, not_serving)
+    accepted_at = pool.at_places(metrics.ACCEPTED_TOKENS, not_serving)
     return TwinTask(
         asked=asked,
         engine=engine,
@@ -76,6 +78,8 @@ def gathered(
         workload=workload,
         records=records,
         windows=windows,
+        drafted_at=drafted_at,
+        accepted_at=(accepted_at + [0.0] * len(drafted_at))[: len(drafted_at)],
     )
 
 
@@ -135,6 +139,17 @@ class _Pool:
             for at, sketch in series.steps:
                 counts[series.labels["node"], at] += sketch.count
         return counts
+
+    def at_places(self, metric: Metric, not_serving: Collection[str]) -> list[float]:
+        """Draft tokens by their place in the draft, without those of unknown place."""
+        label = metrics.POSITION.label
+        found: dict[int, float] = defaultdict(float)
+        for series in self.telemetry.scalars(
+            Question(metric.short, self.span, ("node", label), {"pool": self.name}, step_s=None)
+        ):
+            if series.labels.get(label) and series.labels["node"] not in not_serving:
+                found[int(series.labels[label])] += series.value
+        return [found[place] for place in range(len(found))] if set(found) == set(range(len(found))) else []
 
     def _values(self, metric: Metric) -> dict[Place, float]:
         found = self.telemetry.scalars(self._question(metric))

@@ -51,7 +51,15 @@ FACES = {
     | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_uses", "token_ends", "turned_away", "view"},
     "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text", "open_dashboard"}
     | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
-    "controlplane/evidence": {"arm_difference", "binomial", "dispersion", "e_detector", "effect", "exceedance"}
+    "controlplane/evidence": {
+        "two_costs",
+        "arm_difference",
+        "binomial",
+        "dispersion",
+        "e_detector",
+        "effect",
+        "exceedance",
+    }
     | {"host_thresholds", "log_factorials", "order_statistics", "poisson", "quantile_score", "replayed_rate", "scores"}
     | {"mix_drift", "shift_scan", "sketch", "two_shares", "wander"},
     "controlplane/contract": {

@@ -1,7 +1,7 @@
 """A pool that was served, as telemetry would tell it: by an engine whose step times are known, jittered."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -60,7 +60,7 @@ def wandering(seed: int, sd: float, tau_s: float, until_s: float) -> Callable[[f
 
 class Served:
     """What came of it. pace: how many times as long a step takes that follows one which ended then; between_s: what
-    passes after each step, in no step's seconds; drafts: as they are kept."""
+    passes after each step, in no step's seconds. drafts: how often there are some, and how they are kept."""
 
     def __init__(
         self,
@@ -69,13 +69,11 @@ class Served:
         seed: int = 1,
         pace: Callable[[float], float] = lambda _: 1.0,
         between_s: float = 0.0,
-        drafts: Drafts | None = None,
+        drafts: Drafts = Drafts(),
     ) -> None:
         random = np.random.default_rng(seed)
         ended_s = 0.0
         self.windows: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.drafts: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-        drafter = AssumedDrafter(drafts or Drafts())
         self.usage: dict[int, float] = {}
         self.steps: list[tuple[float, float, float, int]] = []
 
@@ -83,18 +81,23 @@ class Served:
             took = pace(ended_s) * TRUTH.seconds(terms_of(plan)) * float(random.lognormal(0.0, JITTER))
             return took + between_s
 
+        drafter = AssumedDrafter(drafts)
+        self.drafted: dict[int, Counter[int]] = defaultdict(Counter)
+        self.accepted: dict[int, Counter[int]] = defaultdict(Counter)
+        self.deliveries: Counter[int] = Counter()
+
         def watch(plan: StepPlan, now: float, seconds: float) -> None:
             nonlocal ended_s
             ended_s = now + seconds
             seconds -= between_s
+            for work in plan.works:
+                self.deliveries[int(now // WIDTH_S)] += work.request.num_outputs > 0
+                if work.draft_count:
+                    self.drafted[int(now // WIDTH_S)].update(range(work.draft_count))
+                    self.accepted[int(now // WIDTH_S)].update(range(drafter.accepted(work)))
             window = self.windows[int(now // WIDTH_S)]
             window[0] += 1
             window[1] += seconds
-            told = self.drafts[int(now // WIDTH_S)]
-            for work in plan.works:
-                told[0] += work.draft_count
-                told[1] += drafter.accepted(work)
-                told[2] += work.request.num_outputs > 0
             usage = engine.scheduler.cache.stats().usage
             self.usage[int(now // WIDTH_S)] = usage
             self.steps.append((ended_s, seconds, usage, len(engine.scheduler.running)))
@@ -117,7 +120,10 @@ class Served:
             for metric, q in WANTED
         }
 
-    def task(self, asked: WhatIfCreate) -> TwinTask:
+    def task(self, asked: WhatIfCreate, *, by_place: bool = True) -> TwinTask:
+        """by_place: whether the pool tells draft tokens by their place, too."""
+        places = [sum(found.values(), Counter()) for found in (self.drafted, self.accepted)]
+        drafted_at, accepted_at = ([float(one[place]) for place in range(len(places[0]))] for one in places)
         begin_s = START.timestamp()
         return TwinTask(
             asked=asked,
@@ -132,13 +138,15 @@ class Served:
                     width_s=WIDTH_S,
                     steps=int(steps),
                     seconds=seconds,
-                    drafted=self.drafts[number][0],
-                    accepted=self.drafts[number][1],
-                    deliveries=self.drafts[number][2],
+                    drafted=self.drafted[number].total(),
+                    accepted=self.accepted[number].total(),
+                    deliveries=self.deliveries[number],
                     kv_usage=self.usage[number],
                 )
                 for number, (steps, seconds) in sorted(self.windows.items())
             ],
+            drafted_at=drafted_at if by_place else [],
+            accepted_at=accepted_at if by_place else [],
         )
 
     def events(self) -> list[EngineEvent]:

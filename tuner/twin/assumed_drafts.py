@@ -5,7 +5,7 @@ gives. Deterministic: the random number of a place is the engine's own for its r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.engine.request.params import uniform
 from agents.engine.scheduling.drafter import Drafter
@@ -13,15 +13,18 @@ from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 
 _HALVINGS = 40
+LEAST_REACHED = 30
+"""Drafts that were kept up to a place; where fewer were, it goes as the one before."""
 
 
 @dataclass(frozen=True)
 class Drafts:
     """offered: share of decode steps in which there is something to draft. kept: chance that place i is kept when all
-    before it were; places beyond the last go as the last."""
+    before it were; places beyond the last go as the last. by_place: whether each was seen by itself."""
 
     offered: float = 0.0
     kept: tuple[float, ...] = ()
+    by_place: bool = False
 
     @classmethod
     def seen(cls, drafted: float, accepted: float, deliveries: float, length: int) -> "Drafts":
@@ -33,6 +36,18 @@ class Drafts:
             return cls()
         offered = min(1.0, drafted / (length * deliveries)) if length and deliveries else 1.0
         return cls(offered, (_chance(min(1.0, accepted / drafted), max(1, length)),))
+
+    def at_places(self, drafted: Sequence[float], accepted: Sequence[float]) -> "Drafts":
+        """The same, kept at each place as often as was seen there. drafted, accepted: tokens by place."""
+        kept: list[float] = []
+        before = 1.0  # Share of drafts of which all places before were kept, however long they were.
+        for proposed, taken in zip(drafted, accepted, strict=True):
+            if proposed * before < LEAST_REACHED:
+                break
+            share = min(before, taken / proposed)
+            kept.append(share / before)
+            before = share
+        return replace(self, kept=tuple(kept), by_place=True) if kept else self
 
 
 def _chance(share: float, length: int) -> float:

@@ -119,7 +119,7 @@ class _Question:
         changed = self._changed(config)
         costs = _costs_over(self.costs, devices)
         runs = [_run(known, changed, cost, scale, number, devices) for number, cost in enumerate(costs)]
-        because = beyond(task, config, self.as_is, runs[0], drafts_known=bool(pool.drafts.kept))
+        because = beyond(task, config, self.as_is, runs[0], pool.drafts)
         if known.kv_blocks is None:
             because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
         return _scenario(changed, runs, scale, known, self.error, self.good_error), because

@@ -90,13 +90,15 @@ def known_of(task: TwinTask) -> Known:
 
 
 def drafts_of(known: Known) -> Drafts:
-    windows, config = known.task.windows, known.task.config
-    return Drafts.seen(
+    task = known.task
+    windows, config = task.windows, task.config
+    seen = Drafts.seen(
         sum(window.drafted for window in windows),
         sum(window.accepted for window in windows),
         sum(window.deliveries for window in windows),
         config.draft_length(1),
     )
+    return seen.at_places(task.drafted_at, task.accepted_at)
 
 
 def shape_of(known: Known, prompts: float, outputs: float) -> EngineShape:

@@ -6,7 +6,7 @@ Where coarser windows are asked for, several times as wide, what happened in one
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agents.agent.reports.bucket_counts import BucketCounts
@@ -47,11 +47,6 @@ _STEP_METRICS: tuple[tuple[str, Metric], ...] = (
 )
 """Parts that an engine, or a device, may not be able to tell."""
 
-_STEP_SUMS: tuple[tuple[str, Metric], ...] = (
-    ("draft_tokens", metrics.DRAFT_TOKENS),
-    ("accepted_tokens", metrics.ACCEPTED_TOKENS),
-    ("preemptions", metrics.PREEMPTIONS),
-)
 _STEP_WORK: tuple[tuple[str, Metric], ...] = (
     ("flops", metrics.ESTIMATED_FLOPS),
     ("read_bytes", metrics.ESTIMATED_READ_BYTES),
@@ -90,6 +85,15 @@ class WindowTally:
     def add(self, metric: Metric, key: SeriesKey, amount: int, value: str = "") -> None:
         if amount:
             self.sums[metric, key, value] = self.sums.get((metric, key, value), 0) + amount
+
+    def add_by_position(self, metric: Metric, key: SeriesKey, amount: int, of_place: Sequence[int]) -> None:
+        """Draft tokens, of which so many stood at each place. Raises ValueError for more at places than in all."""
+        told = of_place[: metrics.MOST_POSITIONS]
+        if (rest := amount - sum(told)) < 0:
+            raise ValueError(f"{metric.short}: {list(of_place)} at their places, {amount} in all")
+        for place, tokens in enumerate(told):
+            self.add(metric, key, tokens, str(place))
+        self.add(metric, key, rest)
 
 
 class Tally:
@@ -200,9 +204,13 @@ class Tally:
         gauges[metrics.KV_USAGE, key] = event["kv_usage"]
         gauges[metrics.RUNNING, key] = event["running"]
         gauges[metrics.WAITING, key] = event["waiting"]
-        for name, metric in _STEP_SUMS:
-            if event[name]:  # type: ignore[literal-required]
-                window.add(metric, key, event[name])  # type: ignore[literal-required]
+        if event["draft_tokens"]:
+            drafted, accepted = event.get("drafted_per_position"), event.get("accepted_per_position")
+            if drafted is None or accepted is None:
+                drafted = accepted = []  # One without the other tells no share.
+            window.add_by_position(metrics.DRAFT_TOKENS, key, event["draft_tokens"], drafted)
+            window.add_by_position(metrics.ACCEPTED_TOKENS, key, event["accepted_tokens"], accepted)
+        window.add(metrics.PREEMPTIONS, key, event["preemptions"])
         for name, metric in _STEP_WORK:
             window.add(metric, key, event.get(name, 0))  # type: ignore[arg-type]
         if (limit := event.get("limit")) is not None:

@@ -43,8 +43,11 @@ def step_event(
 
     state: running, waiting and the share of KV blocks held, as the step leaves them.
     """
-    drafted = sum([len(work.drafts) for work in plan.works]) if accepted else 0
-    taken = sum(accepted)
+    lengths = [len(work.drafts) for work in plan.works if work.drafts] if accepted else []
+    drafted, taken = sum(lengths), sum(accepted)
+    places = (
+        {} if not drafted else {"drafted_per_position": reached(lengths), "accepted_per_position": reached(accepted)}
+    )
     return {
         "kind": "step",
         "time": time.time(),
@@ -57,9 +60,15 @@ def step_event(
         "batched_tokens": plan.batched_tokens,
         "draft_tokens": drafted,
         "accepted_tokens": taken,
+        **places,
         "preemptions": plan.preemptions,
         "flops": work.flops,
         "read_bytes": work.read_bytes,
         "write_bytes": work.write_bytes,
         "limit": limit_of_step(plan.limit, drafted - taken).value,
     }
+
+
+def reached(lengths: Sequence[int]) -> list[int]:
+    """Entry i: how many of them are longer than i."""
+    return [sum([length > place for length in lengths]) for place in range(max(lengths, default=0))]

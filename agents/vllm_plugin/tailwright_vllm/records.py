@@ -59,6 +59,7 @@ class Iteration(NamedTuple):
     computed for those requests whose first token is in this iteration, less those first tokens themselves (they come
     out of the prompt's last position): so the tokens of a prompt that was computed in several chunks are all counted in
     the step of its last chunk, and what a preempted request computes again is not counted. Sums over time are right.
+    `drafted_per_position`: draft tokens by their place; None where vLLM does not count them (before 0.32).
     `work`: FLOPs, bytes read and bytes written, of one GPU; None where vLLM does not count them (--enable-mfu-metrics).
     """
 
@@ -77,6 +78,7 @@ class Iteration(NamedTuple):
     gaps: list[Gaps]
     finished: list[Finished]
     work: tuple[int, int, int] | None = None
+    drafted_per_position: list[int] | None = None
 
     @property
     def events(self) -> int:
@@ -127,6 +129,8 @@ def events_of(first: int, record: "Iteration | BoundSteps", revision: int) -> li
             "prefix_hits": iteration.prefix_hits,
         }
     ]
+    if iteration.drafted_per_position is not None:
+        made[0]["drafted_per_position"] = iteration.drafted_per_position
     if iteration.work is not None:
         made[0].update(zip(("flops", "read_bytes", "write_bytes"), iteration.work, strict=True))
     made += ({"kind": "first_token", **head, **one._asdict()} for one in iteration.first_tokens)

@@ -40,12 +40,13 @@ def decode(line: bytes) -> "Iteration | BoundSteps":
     fields = json.loads(line)
     if len(fields) == len(BoundSteps._fields):
         return BoundSteps._make(fields)
-    *head, first_tokens, gaps, finished, work = fields
+    *head, first_tokens, gaps, finished, work, drafted = fields
     made = (
         [FirstToken(*one) for one in first_tokens],
         [Gaps(*one) for one in gaps],
         [Finished(*one) for one in finished],
         None if work is None else tuple(work),
+        drafted,
     )
     return Iteration._make([*head, *made])
 

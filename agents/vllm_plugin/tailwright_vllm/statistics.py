@@ -46,6 +46,7 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
     """What both say; either may be None: what is missing of the load is what was last said."""
     drafted = accepted = preemptions = batched = queries = hits = 0
     per_position: list[int] = []
+    drafted_per_position: list[int] | None = None
     work: tuple[int, int, int] | None = None
     first_tokens: list[FirstToken] = []
     gaps: list[Gaps] = []
@@ -59,6 +60,8 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
         if (drafts := scheduler_stats.spec_decoding_stats) is not None:
             drafted, accepted = drafts.num_draft_tokens, drafts.num_accepted_tokens
             per_position = list(drafts.num_accepted_tokens_per_pos)
+            counted = getattr(drafts, "num_draft_tokens_per_pos", None)
+            drafted_per_position = None if counted is None else list(counted)
     if iteration_stats is not None:
         preemptions = iteration_stats.num_preempted_reqs
         first_tokens, gaps, finished = _requests(iteration_stats)
@@ -72,7 +75,7 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
     taken_up = time.time() if iteration_stats is None else iteration_stats.iteration_timestamp
     return Iteration(
         taken_up, *loads.together(), batched, drafted, accepted, per_position, preemptions, queries, hits,
-        first_tokens, gaps, finished, work,
+        first_tokens, gaps, finished, work, drafted_per_position,
     )  # fmt: skip
 
 

@@ -209,6 +209,8 @@ class TwinTask(BaseModel):
     workload: Workload
     records: list[RequestRecord]
     windows: list[StepWindow]
+    drafted_at: list[float] = Field(default=[], description="draft tokens by their place, of those that tell theirs")
+    accepted_at: list[float] = Field(default=[], description="those of them that were accepted")
     change_class: ChangeClass | None = Field(default=None, description="of the asked knobs, on the hardest node")
     change_s: dict[ChangeClass, float] = Field(default={}, description="the longest that one took on one of its nodes")
 

@@ -38,6 +38,8 @@ class StepEvent(TypedDict):
     batched_tokens: int
     draft_tokens: int
     accepted_tokens: int
+    drafted_per_position: NotRequired[list[int]]  # Entry i: draft tokens at place i; both are left out where not told.
+    accepted_per_position: NotRequired[list[int]]
     preemptions: int
     limit: NotRequired[str]  # What bound it, a value of `step_limits.StepLimit`; left out where it is not told.
     flops: NotRequired[int]  # By the model's sizes, of one GPU; the three are left out where they are not counted.

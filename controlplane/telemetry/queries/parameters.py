@@ -66,6 +66,7 @@ async def label_filters(
     region: Filter = None,
     finish_reason: Filter = None,
     limit: Filter = None,
+    position: Filter = None,
     role: Role = None,
 ) -> dict[str, list[str]]:
     """The labels that were filtered by. One parameter per label of `metrics.LABELS` (a test compares them)."""

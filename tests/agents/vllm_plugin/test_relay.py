@@ -33,6 +33,8 @@ ITERATIONS = st.builds(
         ),
         max_size=2,
     ),
+    st.none() | st.tuples(COUNTS, COUNTS, COUNTS),
+    st.none() | st.lists(COUNTS, max_size=3),
 )
 
 

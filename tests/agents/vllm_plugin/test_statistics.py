@@ -43,6 +43,10 @@ def test_batched_tokens_are_prompts_verified_drafts_and_decodes() -> None:
     record = read(scheduler_stats(spec_decoding_stats=drafts), _iteration())
     assert record.batched_tokens == 200 + 3 + 12  # Three decodes of one token and four drafts, and two prompts.
     assert record.accepted_per_position == [3, 0, 0, 0]
+    assert record.drafted_per_position is None and "drafted_per_position" not in events_of(1, record, 0)[0]
+    drafts.num_draft_tokens_per_pos = [3, 3, 3, 3]
+    record = read(scheduler_stats(spec_decoding_stats=drafts), None)
+    assert events_of(1, record, 0)[0]["drafted_per_position"] == [3, 3, 3, 3]
 
 
 def test_where_vllm_counts_the_iteration_its_own_count_is_taken() -> None:

@@ -99,6 +99,10 @@ def store(database: Database) -> Iterator[TelemetryStore]:
     for node, last in (("gpu-3", 4.0), ("gpu-4", 2.5)):
         one = request(node, arrived=0.5, scheduled=1.0, first=2.0, last=last)
         report(made, events([one, counted(4.5, no_work=10)]), node, "two")
+    drafts = {"draft_tokens": 5, "accepted_tokens": 3, "accepted_per_position": [2, 1, 0]}
+    one = iteration(2.0, **drafts, drafted_per_position=[2, 2, 1])
+    report(made, events([one, one, counted(4.5, no_work=2)]), "gpu-5", "places")
+    report(made, events([iteration(2.0), counted(4.5, no_work=1)]), "gpu-6", "places")
     yield made
     made.close()
 
@@ -120,6 +124,13 @@ def test_steps_are_counted_and_took_as_long_as_requests_were_computed(store: Tel
     assert [one.kv_usage for one in task.windows] == [0.25, None, 0.25]
     assert [one.deliveries for one in task.windows] == [9, 0, 0], "of all prompts, however many tokens each had"
     assert [one.hash_ids for one in task.workload.requests] == [[], []], "vLLM tells no blocks of prompts"
+
+
+def test_draft_tokens_are_told_by_their_place_of_nodes_that_serve_and_know_it(store: TelemetryStore) -> None:
+    task = task_of(store, "places")
+    assert (task.drafted_at, task.accepted_at) == ([4.0, 4.0, 2.0], [4.0, 2.0, 0.0])
+    assert sum(one.drafted for one in task.windows) == 18, "all that were proposed, known place or not"
+    assert task_of(store, "places", "gpu-5").drafted_at == [] == task_of(store, "chat").drafted_at
 
 
 def test_without_the_plugin_the_missing_part_is_named(store: TelemetryStore) -> None:

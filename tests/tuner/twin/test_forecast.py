@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from controlplane.contract.errors import BadRequest, NotFound
-from controlplane.contract.knobs import parse_config
+from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.planning.whatif import ForecastClass, WhatIfCreate
 from tests.tuner.served_pool import SHAPE, TRUTH, Served, traffic
+from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.dealt_traffic import Scale, dealt
 from tuner.twin.forecast import forecast
 from tuner.twin.simulated_engine import SimulatedEngine
 from tuner.workload.rescale import scale_rate
 
 CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
+FALLING = Drafts(0.8, (0.85, 0.6, 0.4, 0.25, 0.15, 0.1))
+
+
+def drafts_of(length: int) -> EngineConfig:
+    return CONFIG.model_copy(update={"num_speculative_tokens": length})
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +102,25 @@ def test_what_lies_beyond_what_was_seen_is_said(served: Served) -> None:
     assert answer.forecast_class is ForecastClass.EXTRAPOLATED
     assert any("contexts" in one for one in answer.because) and any("drafts" in one for one in answer.because)
     assert "extrapolates" in answer.summary
+
+
+@pytest.fixture(scope="module")
+def drafting() -> Served:
+    """Drafts of four tokens, of which the later ones are ever rarer kept."""
+    return Served(traffic(seed=5, requests=330, per_s=3.0), drafts_of(4), drafts=FALLING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_drafts_of_another_length_are_forecast_by_what_is_kept_at_each_place(drafting: Served, length: int) -> None:
+    truth = Served(drafting.workload, drafts_of(length), seed=2, drafts=FALLING).figures(20.0)["tpot:0.5"]
+    asked = WhatIfCreate(pool="chat", knobs={"num_speculative_tokens": length})
+    even, found = (forecast(drafting.task(asked, by_place=by_place)) for by_place in (False, True))
+    errors = [one.changed.quantiles["tpot:0.5"].value_s / truth - 1.0 for one in (even, found)]
+    assert abs(errors[1]) < 0.05
+    if length < 4:
+        assert abs(errors[1]) < abs(errors[0]) / 3, "the same share at each place thinks too little of the first ones"
+    assert ("up to token 4" in " ".join(found.because)) == (length > 4)
 
 
 def test_several_configurations_are_forecast_at_once_as_each_alone(served: Served) -> None:

@@ -167,6 +167,35 @@ def test_steps_are_counted_by_what_bound_them() -> None:
     assert found == {"no_work": 2, "chunk": 1}, "an engine that does not tell counts nothing"
 
 
+def test_draft_tokens_are_counted_at_their_place_as_far_as_both_are_told() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    places = {"drafted_per_position": [2, 1, 1], "accepted_per_position": [2, 1, 0]}
+    for event in numbered(step_event(START, **places), step_event(START), step_event(START, accepted_per_position=[3])):
+        tally.count(event, "b")
+    (window,) = tally.windows.values()
+    told = {(metric.short, value): amount for (metric, _, value), amount in window.sums.items()}
+    assert told == {
+        ("draft_tokens", "0"): 2, ("draft_tokens", "1"): 1, ("draft_tokens", "2"): 1, ("draft_tokens", ""): 8,
+        ("accepted_tokens", "0"): 2, ("accepted_tokens", "1"): 1, ("accepted_tokens", ""): 6,
+    }  # fmt: skip
+
+
+def test_a_long_draft_has_no_more_places_than_are_kept_apart_and_loses_no_token() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    long = metrics.MOST_POSITIONS + 4
+    lists = {"drafted_per_position": [1] * long, "accepted_per_position": [1] * long}
+    tally.count({**step_event(START, draft_tokens=long, accepted_tokens=long, **lists), "seq": 1}, "b")
+    (window,) = tally.windows.values()
+    assert sum(window.sums.values()) == 2 * long and len(window.sums) == 2 * (metrics.MOST_POSITIONS + 1)
+
+
+def test_more_tokens_at_places_than_in_all_are_malformed() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    lists = {"drafted_per_position": [9], "accepted_per_position": [1]}
+    with pytest.raises(ValueError, match="draft_tokens"):
+        tally.count({**step_event(START, **lists), "seq": 1}, "b")
+
+
 def test_flops_and_bytes_of_steps_add_up_and_are_absent_where_nobody_counts_them() -> None:
     tally = Tally(int(START // 5), 5.0, "m")
     work = {"flops": 10**15, "read_bytes": 10**9, "write_bytes": 10**6}

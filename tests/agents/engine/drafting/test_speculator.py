@@ -1,5 +1,6 @@
 """What the engine tells of its speculation, and who decides."""
 
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from agents.engine.request.params import SamplingParams
 from controlplane.contract.errors import BadRequest
 from tests.agents.engine.drafting.drafter_conformance import prompts, run_all, start
 
+PER_POSITION = ("drafted_per_position", "accepted_per_position")
 PARAMS = [SamplingParams(20)] * len(prompts())
 
 
@@ -25,6 +27,10 @@ def test_totals_are_those_of_the_steps(model_dir: Path) -> None:
     assert stats.accepted_tokens == watched.accepted == sum(stats.accepted_per_position) > 0
     assert stats.accepted_per_position == sorted(stats.accepted_per_position, reverse=True)
     assert stats.drafts >= stats.accepted_per_position[0]
+    told = {name: [step[name] for step in steps if name in step] for name in PER_POSITION}
+    drafted, accepted = ([sum(one) for one in zip_longest(*lists, fillvalue=0)] for lists in told.values())
+    assert accepted == stats.accepted_per_position[: len(accepted)] and drafted[0] == stats.drafts
+    assert sum(drafted) == stats.draft_tokens and sum(accepted) == stats.accepted_tokens
 
 
 def test_nothing_is_drafted_while_the_knob_is_zero(model_dir: Path) -> None:

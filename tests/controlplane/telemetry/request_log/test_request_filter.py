@@ -161,4 +161,4 @@ def test_what_no_request_can_be_is_refused(given: dict[str, Any], field: str) ->
 
 
 def test_each_label_of_a_request_is_a_parameter() -> None:
-    assert set(signature(request_labels).parameters) == set(FACETS) == set(LABELS) - {"limit", "role"}
+    assert set(signature(request_labels).parameters) == set(FACETS) == set(LABELS) - {"limit", "position", "role"}
