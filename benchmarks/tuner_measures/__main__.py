@@ -14,6 +14,7 @@ from benchmarks.tuner_measures import (
     finish_power,
     front_finish,
     front_rivals,
+    growing_runs,
     noisy_oracle,
     search_regret,
     whole_studies,
@@ -31,7 +32,9 @@ BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL, 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
-        "--only", default="search,power,studies", help="of search, pareto, fronts, power, errors, studies, oracle"
+        "--only",
+        default="search,power,studies",
+        help="of search, pareto, fronts, power, errors, studies, oracle, growing",
     )
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join({**PLAYERS, **front_rivals.PLAYERS}))
@@ -63,6 +66,9 @@ def main() -> None:
         for name in chosen.surfaces.split(","):
             for runs in (1, 2, 8):
                 noisy_oracle.measure(SURFACES[name], chosen.seeds, runs)
+    if "growing" in chosen.only:
+        for requests, z in ((50, 2.0), (50, 2.5), (200, 2.5)):
+            growing_runs.measure(chosen.seeds, requests, z)
     if "power" in chosen.only:
         for noise in finish_power.NOISES:
             finish_power.power(2000, noise, seed=1)
