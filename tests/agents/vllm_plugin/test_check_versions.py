@@ -40,6 +40,7 @@ class IterationStats:
         self.iteration_timestamp = 0.0
         self.num_generation_tokens = self.num_preempted_reqs = self.num_prompt_tokens = 0
         self.time_to_first_tokens_iter, self.inter_token_latencies_iter = [], []
+        self.iteration_timestamp = 0.0
         self.finished_requests: list = []
     def update_from_output(self, output, timestamp, is_prefilling, prompt_len, req_stats): ...
     def update_from_finished_request(self, reason, req_stats): ...
