@@ -25,22 +25,30 @@ def measure(make: Callable[[int], Surface], seeds: int, names: Sequence[str], mo
     print("|---" * (len(after) + 3) + "|")
     for name in names:
         began = time.process_time()
-        paths = [_path(PLAYERS[name], surface, seed, most) for seed, surface in enumerate(surfaces)]
+        paths = [path_of(PLAYERS[name], surface, seed, most) for seed, surface in enumerate(surfaces)]
         spent_s = (time.process_time() - began) / seeds
-        cells = [_cell([path[min(count, len(path)) - 1] for path in paths]) for count in after]
+        cells = row(paths, after)
         near = [next((place + 1 for place, (regret, _) in enumerate(path) if regret <= NEAR), None) for path in paths]
         reached = sorted(count for count in near if count is not None)
         median = f"{reached[seeds // 2]}" if len(reached) > seeds // 2 else f"over {most}"
         print(f"| {name} | {' | '.join(cells)} | {median} ({len(reached)} of {seeds}) | {spent_s:.2f} |", flush=True)
 
 
-def _path(player: Player, surface: Surface, seed: int, most: int) -> list[tuple[float, bool]]:
-    """(regret, breaks a limit) of the choice after each trial."""
+Path = Sequence[tuple[float, bool]]
+"""(regret, breaks a limit) of the choice after each trial."""
+
+
+def path_of(player: Player, surface: Surface, seed: int, most: int) -> Path:
     found = []
     for chosen in islice(player(surface, seed), most):
         truth = surface.fresh[canonical_json(surface.default if chosen is None else chosen)]
         found.append((surface.regret(chosen, fresh=True), not truth.feasible and chosen != surface.default))
     return found
+
+
+def row(paths: Sequence[Path], after: Sequence[int]) -> list[str]:
+    """A cell for each of so many trials."""
+    return [_cell([path[min(count, len(path)) - 1] for path in paths]) for count in after]
 
 
 def _cell(results: Sequence[tuple[float, bool]]) -> str:

@@ -22,6 +22,7 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import StepPlan
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.reports.engine_event import EngineEvent, StepEvent
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import summed, terms_of
 from tuner.twin.simulated_engine import Arrival, EngineShape
@@ -29,14 +30,41 @@ from tuner.twin.simulated_engine import Arrival, EngineShape
 NO_TERMS = summed(())
 
 
+@dataclass(frozen=True)
+class StepTold:
+    """What a node tells of a step: `StepEvent`'s counts, and when it ended on the engine's clock, seconds."""
+
+    ended_s: float
+    took_s: float
+    drafted: int
+    accepted: int
+    kv_usage: float
+
+
+@dataclass(frozen=True)
+class RequestTold:
+    """What a node tells of a request; seconds of the engine's clock."""
+
+    arrived_s: float
+    scheduled_s: float
+    first_s: float
+    last_s: float
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
 @dataclass
 class Served:
-    """Seconds of each request, in order of arrival, and a row for each step."""
+    """Seconds of each request, in order of arrival, and a row for each step. told_steps, told_requests: what a node
+    would tell of them."""
 
     ttft_s: list[float] = field(default_factory=list)
     tpot_s: list[float] = field(default_factory=list)
     e2e_s: list[float] = field(default_factory=list)
     steps: list[Row] = field(default_factory=list)
+    told_steps: list[StepTold] = field(default_factory=list)
+    told_requests: list[RequestTold] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
         """Seconds."""
@@ -54,7 +82,10 @@ class RecordedEngine:
         """options: those of `EngineOptions` besides."""
         torch.set_num_threads(1)
         made = EngineOptions(model=model, kv_cache_memory_bytes=kv_bytes, **options)
-        self._engine = StepEngine(made, EventLog())
+        log = EventLog()
+        log.add_consumer(self._hear)
+        self._heard: StepEvent | None = None
+        self._engine = StepEngine(made, log)
         self._clock = time.thread_time if self._engine.device.type == "cpu" else time.perf_counter
         with torch.inference_mode():
             self._engine.warm_up()
@@ -95,6 +126,9 @@ class RecordedEngine:
                 took_s = self._clock() - began
                 found.steps.append(Row(terms, took_s))
                 now += took_s
+                if self._heard is not None:
+                    found.told_steps.append(_step_told(self._heard, now, took_s))
+                    self._heard = None
                 for output in outputs:
                     if output.tokens:
                         marks[output.request] += [now] * len(output.tokens)
@@ -103,4 +137,26 @@ class RecordedEngine:
             found.e2e_s.append(given[-1] - request.arrived_at)
             if len(given) > 1:
                 found.tpot_s.append((given[-1] - given[0]) / (len(given) - 1))
+            found.told_requests.append(_request_told(request, given))
         return found
+
+    def _hear(self, event: EngineEvent) -> None:
+        if event["kind"] == "step":
+            self._heard = event
+
+
+def _step_told(event: StepEvent, ended_s: float, took_s: float) -> StepTold:
+    return StepTold(ended_s, took_s, event["draft_tokens"], event["accepted_tokens"], event["kv_usage"])
+
+
+def _request_told(request: Request, given: Sequence[float]) -> RequestTold:
+    assert request.scheduled_at is not None
+    return RequestTold(
+        request.arrived_at,
+        request.scheduled_at,
+        given[0],
+        given[-1],
+        request.prompt_length,
+        request.cached_tokens,
+        len(given),
+    )

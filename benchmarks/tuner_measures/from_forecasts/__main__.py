@@ -1,0 +1,67 @@
+"""The study's search beside one that begins with the twin's points, the same defaults, limits and noise.
+
+python -m benchmarks.tuner_measures.from_forecasts --surfaces full,measured --first-seed 600
+"""
+
+import argparse
+
+import numpy as np
+
+from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES, kept
+from benchmarks.tuner_measures.from_forecasts.twin_first import twin_first, with_known_default
+from benchmarks.tuner_measures.measured_surface import EMBEDDED, full_weights, measured, read
+from benchmarks.tuner_measures.search_regret import path_of, row
+from benchmarks.tuner_measures.search_rivals import product
+from benchmarks.twin_measures.against_engine import kendall
+
+SURFACES = {"full": full_weights, "measured": measured}
+PLAYERS = {
+    "product": product,
+    "the twin's best first": twin_first(1),
+    "and the most different of those nearly as good": twin_first(2),
+    "the best by forecasts that were dealt anew": twin_first(1, shuffled=True),
+}
+AFTER = (4, 8, 12)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--surfaces", default=",".join(SURFACES))
+    options.add_argument("--seeds", type=int, default=30)
+    options.add_argument("--first-seed", type=int, default=0)
+    chosen = options.parse_args()
+    print(_agreement())
+    for name in chosen.surfaces.split(","):
+        print(
+            f"\n| `{name}`, seeds from {chosen.first_seed} | " + " | ".join(f"{count} trials" for count in AFTER) + " |"
+        )
+        print("|---" * (1 + len(AFTER)) + "|")
+        for player, play in PLAYERS.items():
+            paths = []
+            for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
+                surface = with_known_default(SURFACES[name](seed), seed)
+                paths.append(path_of(play, surface, seed, max(AFTER)))
+            print(f"| {player} | {' | '.join(row(paths, AFTER))} |", flush=True)
+
+
+def _agreement() -> str:
+    """How alike forecasts and what was measured are, over the configurations that were forecast."""
+    lines = ["| | " + " | ".join(f"slice {place}: correlation, tau, slope" for place in (0, 1)) + " |", "|---|---|---|"]
+    for figure in NAMES:
+        cells = []
+        for place, truth in enumerate(read(EMBEDDED).slices):
+            found = []
+            for default, both in kept().items():
+                told = both[place]
+                forecast = np.array([ratios[figure] for ratios in told.values()])
+                real = np.log([truth[key][figure] / truth[default][figure] for key in told])
+                slope = float(np.polyfit(forecast, real, 1)[0])
+                found.append((float(np.corrcoef(forecast, real)[0, 1]), kendall(forecast, real), slope))
+            lows, middles = np.min(found, axis=0), np.median(found, axis=0)
+            cells.append(", ".join(f"{middle:.2f} ({low:.2f})" for middle, low in zip(middles, lows, strict=True)))
+        lines.append(f"| {figure} | {' | '.join(cells)} |")
+    return f"{len(kept())} defaults; the middle of them, in brackets the least\n\n" + "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A search whose first trials are the twin's best, and what else it thinks nearly as good, before the usual ones."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.tuner_measures.from_forecasts.surface_forecasts import Ratios, kept
+from benchmarks.tuner_measures.known_surfaces import Surface
+from benchmarks.tuner_measures.measured_surface import OBJECTIVE, OFF
+from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search
+from controlplane.contract.knobs import canonical_json
+from tuner.search.objective import Assessment
+from tuner.search.search import Candidate
+from tuner.search.space import Space
+
+NEARLY = 0.1
+"""By so much more (log ratio) than the best forecast one is nearly as good."""
+
+
+def with_known_default(surface: Surface, seed: int) -> Surface:
+    """The same, where the pool runs a configuration under which its twin was fitted, `OFF` times as slow as the best or
+    slower."""
+    slow = [key for key in sorted(kept()) if surface.seen[key].objective >= OFF * surface.best()]
+    assert slow, f"seed {seed}: no default with forecasts is slow enough"
+    drawn = slow[int(np.random.default_rng(8000 + seed).integers(len(slow)))]
+    return replace(surface, default=json.loads(drawn))
+
+
+def first_of(space: Space, told: Ratios, default: Assessment, many: int) -> list[str]:
+    """Of the forecast configurations, as JSON, those to measure first: the quickest that keeps the limits, as the
+    default's run and the ratios tell; then the ones farthest from it among what is nearly as good."""
+
+    def excess(key: str) -> float:
+        return max(math.log1p(over) + told[key][name] for name, over in default.violations.items())
+
+    keeps = [key for key in told if excess(key) <= 0.0] or [min(told, key=excess)]
+    best = min(keeps, key=lambda key: told[key][OBJECTIVE])
+    found, near = [best], [key for key in keeps if told[key][OBJECTIVE] <= told[best][OBJECTIVE] + NEARLY]
+    while len(found) < min(many, len(near)):
+        taken = space.places([json.loads(key) for key in found])
+        apart = np.abs(space.places([json.loads(key) for key in near])[:, None] - taken[None]).sum(axis=2).min(axis=1)
+        found.append(near[int(apart.argmax())])
+    return found
+
+
+def twin_first(many: int, *, shuffled: bool = False) -> Player:
+    """So many of the twin's points come ahead of the usual. shuffled: each has another's forecast."""
+
+    def play(surface: Surface, seed: int) -> Iterator[Chosen]:
+        search, noise = make_search(surface, seed), np.random.default_rng(seed)
+        told = kept()[canonical_json(surface.default)][seed % 2]
+        if shuffled:
+            told = dealt_anew(told, seed)
+        ahead: list[str] = []
+        while True:
+            count = len(search.outcomes)
+            if count == 1:
+                ahead = first_of(surface.space, told, search.outcomes[0].assessment, many)
+            given = Candidate(count, json.loads(ahead.pop(0))) if ahead else search.ask()
+            if given is None:
+                return
+            search.tell(given, surface.measure(given.knobs, noise))
+            best = search.best()
+            yield None if best is None else best.knobs
+
+    return play
+
+
+def dealt_anew(told: Mapping[str, dict[str, float]], seed: int) -> Ratios:
+    keys: Sequence[str] = list(told)
+    order = np.random.default_rng(9000 + seed).permutation(len(keys))
+    return {key: told[keys[place]] for key, place in zip(keys, order, strict=True)}
