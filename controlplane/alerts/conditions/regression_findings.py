@@ -6,9 +6,11 @@ from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.node_apart import node_finding
+from controlplane.alerts.conditions.watched_stages import MINOR
 from controlplane.alerts.regressions.baseline import FLEET, Baseline, threshold_s
 from controlplane.alerts.regressions.covered import is_covered
 from controlplane.alerts.regressions.detector import Detector, Key
+from controlplane.alerts.regressions.look_ahead import LookAhead
 from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.alerts.words import accuracy, percentile, reach_of_bucket, reach_of_node
@@ -16,6 +18,8 @@ from controlplane.contract.metrics import E2E, WINDOW_S
 from controlplane.contract.on_call.metric_text import metric_name, metric_title
 
 SHORT_BASELINE_S = 7200.0
+FEW = 12
+"""Windows for which looking ahead does not pay: as many as a tick of a service that keeps up has."""
 
 
 def regression_labels(pool: str, metric: str) -> dict[str, str]:
@@ -31,21 +35,36 @@ def judge_regression(
     record: PoolRecord,
     firing: Callable[[dict[str, str]], bool],
 ) -> list[Finding]:
-    """One finding per metric and window of [since_s, end_s).
+    """One finding per metric and window of [since_s, end_s); of one that is told already, no more than its reading.
 
     The end-to-end duration opens no alert of its own while it is told by those of its parts (see `covered`).
     """
     findings: list[Finding] = []
     windows = [window for window in history.windows if since_s <= window.start_s < end_s]
-    for window in windows:
+    ahead, seen_next = LookAhead(detector), 0
+    told = {metric for metric in detector.condition.metrics if firing(regression_labels(pool, metric))}
+    for place, window in enumerate(windows):
+        if place < seen_next:
+            at = instant(window.start_s + WINDOW_S)
+            clear = (regression_labels(pool, metric) for metric in detector.condition.metrics)
+            findings += [Finding(labels, at, Reading.CLEAR) for labels in clear]
+            told.clear()
+            continue
         detector.advance(window, history.windows, record)
         alarmed = [
             metric for metric in detector.condition.metrics if detector.alarmed(metric) or detector.apart(metric)
         ]
         for metric in detector.condition.metrics:
             labels = regression_labels(pool, metric)
-            covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window)
-            findings.append(_finding(detector, history, window, labels, alarmed, covered, firing(labels)))
+            covered = metric == E2E.short and metric not in told and is_covered(detector, history, window)
+            found = _finding(detector, history, window, labels, alarmed, covered, metric in told)
+            findings.append(found)
+            if found.reading is Reading.CLEAR:
+                told.discard(metric)
+            elif found.reading is Reading.BREACH and metric not in MINOR:  # Of those it may be held back yet.
+                told.add(metric)
+        if len(windows) - place > FEW:
+            seen_next = ahead.pass_over(windows, place + 1, history.windows, record)
     if not windows:
         quiet = instant(end_s)
         findings = [

@@ -242,6 +242,11 @@ class Learner:
         """Whether the baseline stays as it is: what a surge hides from judgement must not pass for normal meanwhile."""
         return at_s < self.surge_until_s and at_s - self.surge_since_s < SURGE_LEARN_S
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its baseline is made of what is known: an alarm that has just ended is to be left out of it."""
+        return not self._changed() and all(span in self.closed for span in self.own)
+
     def _changed(self) -> bool:
         return self.built_for != (self.closed, self.moves)
 

@@ -86,6 +86,11 @@ class NodeWatch:
         self.streams.clear()
         self.counts_since_s = at_s
 
+    def hear(self, window: Window) -> None:
+        """Who was there."""
+        for key in window.nodes[self.metric].keys if self.metric in window.nodes else ():
+            self.seen_s[key[0]] = window.start_s
+
     def judge(self, window: Window, history: Sequence[Window], record: PoolRecord, pools: int) -> None:
         """Take in one window: learn anew where that is due, then look at each node."""
         at_s = window.start_s
@@ -103,8 +108,7 @@ class NodeWatch:
             return
         self.course.take(window, judged=not inside(at_s, record.changing))
         settled_s = max([self.counts_since_s, *(end for _, end in record.changing if end <= at_s)])
-        for key in window.nodes[self.metric].keys if self.metric in window.nodes else ():
-            self.seen_s[key[0]] = at_s
+        self.hear(window)
         threshold = self.log_threshold(pools)
         for node, hinted in zip(self.course.lines, hints_of(self.course.lines.values()), strict=True):
             if hinted or node in self.streams:
