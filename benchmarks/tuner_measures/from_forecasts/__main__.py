@@ -11,11 +11,11 @@ from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES, ke
 from benchmarks.tuner_measures.from_forecasts.twin_first import twin_first, with_known_default
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, full_weights, measured, read
 from benchmarks.tuner_measures.search_regret import path_of, row
-from benchmarks.tuner_measures.search_rivals import product
+from benchmarks.tuner_measures.search_rivals import Player, product
 from benchmarks.twin_measures.against_engine import kendall
 
 SURFACES = {"full": full_weights, "measured": measured}
-PLAYERS = {
+PLAYERS: dict[str, Player] = {
     "product": product,
     "the twin's best first": twin_first(1),
     "and the most different of those nearly as good": twin_first(2),
@@ -56,7 +56,9 @@ def _agreement() -> str:
                 forecast = np.array([ratios[figure] for ratios in told.values()])
                 real = np.log([truth[key][figure] / truth[default][figure] for key in told])
                 slope = float(np.polyfit(forecast, real, 1)[0])
-                found.append((float(np.corrcoef(forecast, real)[0, 1]), kendall(forecast, real), slope))
+                found.append(
+                    (float(np.corrcoef(forecast, real)[0, 1]), kendall(forecast.tolist(), real.tolist()), slope)
+                )
             lows, middles = np.min(found, axis=0), np.median(found, axis=0)
             cells.append(", ".join(f"{middle:.2f} ({low:.2f})" for middle, low in zip(middles, lows, strict=True)))
         lines.append(f"| {figure} | {' | '.join(cells)} |")
