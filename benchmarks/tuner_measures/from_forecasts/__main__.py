@@ -4,17 +4,19 @@ python -m benchmarks.tuner_measures.from_forecasts --surfaces full,measured --fi
 """
 
 import argparse
+from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES, kept
 from benchmarks.tuner_measures.from_forecasts.twin_first import twin_first, with_known_default
+from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, full_weights, measured, read
 from benchmarks.tuner_measures.search_regret import path_of, row
 from benchmarks.tuner_measures.search_rivals import Player, product
 from benchmarks.twin_measures.against_engine import kendall
 
-SURFACES = {"full": full_weights, "measured": measured}
+SURFACES: dict[str, Callable[[int], Surface]] = {"full": full_weights, "measured": measured}
 PLAYERS: dict[str, Player] = {
     "product": product,
     "the twin's best first": twin_first(1),
