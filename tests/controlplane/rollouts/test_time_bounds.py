@@ -66,6 +66,8 @@ def test_people_are_waited_for_where_a_stage_or_an_undecided_canary_asks_for_one
     paused = SPEC.model_copy(update={"stages": [Stage(share=0.5, pause=True), Stage(share=1)]})
     goes_back = SPEC.model_copy(update={"on_inconclusive": OnInconclusive.ROLL_BACK})
     assert not waits_for_people(goes_back, waves_of(goes_back, alike(4)))
-    assert waits_for_people(paused, waves_of(paused, alike(4)))
+    assert waits_for_people(SPEC, waves_of(SPEC, alike(4))), "an undecided canary is held, unless somebody says else"
+    by_stages = paused.model_copy(update={"on_inconclusive": OnInconclusive.ROLL_BACK})
+    assert waits_for_people(by_stages, waves_of(by_stages, alike(4)))
     at_once = paused.model_copy(update={"emergency": True})
     assert not waits_for_people(at_once, waves_of(at_once, alike(4)))

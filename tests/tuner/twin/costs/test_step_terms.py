@@ -39,6 +39,11 @@ def test_decodes_are_put_beside_it_as_a_plan_would_count_them() -> None:
     assert with_decodes(terms_of(alone), 2, 52) == terms_of(both)
 
 
+def test_its_seconds_are_each_terms_own_added_up() -> None:
+    terms = (1.0, 64.0, 2.0, 7.0, 4096.0, 1e5)
+    assert COST.seconds(terms) == pytest.approx(0.01 + 0.0064 + 0.004 + 0.0021 + 0.004096 + 0.001)
+
+
 @given(st.lists(counts, max_size=5))
 def test_steps_together_cost_what_each_does(several: list[Terms]) -> None:
     assert COST.seconds(summed(several)) == pytest.approx(sum(COST.seconds(one) for one in several))
