@@ -117,10 +117,8 @@ def _parts(way: Way, pools: tuple[Pool, Pool], served: Sequence[Stay], number: i
         there = [stay for stay, one in enumerate(served) if one.since_s <= at_s < one.until_s]
         if there:
             places[there[hash_id(seed, "dealt", place) % len(there)]].append(place)
+    requests = way.workload.requests
     for own, stay in zip(places, served, strict=True):
-        requests = way.workload.requests
-        yield (
-            pools[stay.changed],
-            own,
-            [arrival_of(requests[place], place, block_size, way.scale, seed) for place in own],
-        )
+        if own:
+            arrivals = [arrival_of(requests[place], place, block_size, way.scale, seed) for place in own]
+            yield pools[stay.changed], own, arrivals
