@@ -193,10 +193,21 @@ def test_what_is_sensitive_is_written_down_when_it_is_read(
     reader = header(database, Scope.READ)
     for path in ("/reader", SENSITIVE):
         assert http.get(path, headers=reader).status_code == 200
-    assert http.post(SENSITIVE, headers=reader).status_code == 200
+    assert http.post(SENSITIVE, headers=header(database, Scope.OPERATE)).status_code == 200
     assert http.get(SENSITIVE, headers=header(database, Scope.POST)).status_code == 403
     lines = [line.partition(" holder")[0] + line[line.find(" route") :] for line in caplog.messages if "read: " in line]
-    assert lines == [f"read: actor='of read' route='GET {SENSITIVE}'"], "who is refused reads nothing"
+    assert lines == [f"read: actor='of read' route='GET {SENSITIVE}'"], "who writes, or is refused, reads nothing"
+
+
+def test_who_is_let_in_is_written_down_by_token_and_by_session(
+    database: Database, http: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    shown = [header(database, Scope.READ), {"Authorization": f"Bearer {session_of(database, Scope.OPERATE)}"}]
+    assert [http.get("/reader", headers=one).status_code for one in shown] == [200, 200]
+    assert http.get("/reader", headers={"Authorization": "Bearer nobody's"}).status_code == 401
+    let_in = [line.partition(" holder")[0] for line in caplog.messages if line.startswith("let in: ")]
+    assert let_in == ["let in: actor='of read'", "let in: actor='of operate'"]
 
 
 def test_a_use_is_noted_of_the_token_that_was_shown(database: Database, http: TestClient, parts: AuthParts) -> None:
@@ -235,12 +246,13 @@ def test_the_log_knows_who_sent_what_is_refused_before_any_guard_has_asked(
     database: Database, parts: AuthParts
 ) -> None:
     known, unknown = header(database, Scope.READ), {"Authorization": "Bearer nobody's"}
+    in_a_browser = {"Authorization": f"Bearer {session_of(database, Scope.OPERATE)}"}
     told = []
-    for headers in (known, unknown, {}):
+    for headers in (known, in_a_browser, unknown, {}):
         request = request_of(headers)
         asyncio.run(guard.identify(parts, request))
         told.append(speaker_of(request).actor)
-    assert told == ["of read", "-", "-"]
+    assert told == ["of read", "of operate", "-", "-"]
     request = request_of(known)
     remember_speaker(request.scope, Principal("who was asked", Scope.READ, 4711))
     asyncio.run(guard.identify(parts, request))
