@@ -469,6 +469,16 @@ def test_a_node_of_a_wave_may_be_away_as_long_as_a_change_may_take() -> None:
     )
 
 
+def test_a_node_of_a_wave_that_cannot_apply_it_takes_every_node_back_while_it_is_judged() -> None:
+    world = wave_under_judgement()
+    goes_back(
+        machine.advance(world.state, world.facts(n1={"error": "no memory"}), world.now),
+        "promotion failed: n1 could not apply it: no memory",
+        ("n0", "n1"),
+        Verdict.BETTER,
+    )
+
+
 def test_the_last_wave_of_a_take_back_is_not_held_against_the_time_it_ends() -> None:
     world = wave_under_judgement(2, takes_back=6)
     assert world.state.phase is RolloutPhase.PROMOTED
