@@ -1,6 +1,7 @@
 """Remembered tokens: no look into the database for each request, and never one that was revoked long ago."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -255,6 +256,30 @@ def test_a_database_that_does_not_answer_lets_nobody_in(
             await cache.find(token)
 
     asyncio.run(requests())
+
+
+def test_a_look_that_fails_with_nobody_waiting_is_no_error_of_the_loop(
+    database: Database, cache: TokenCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = issue(database, "a")
+    unheard: list[str] = []
+
+    def fail(_: Database) -> token_cache.Fingerprint:
+        raise OperationalError("SELECT", {}, Exception("gone"))
+
+    async def requests() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told["message"]))
+        await cache.find(token)
+        monkeypatch.setattr(token_cache, "_fingerprint", fail)
+        clock.now += FRESH_S + 0.1
+        assert cache.known(token) is not None
+        assert cache._look is not None
+        await asyncio.wait([cache._look])
+        cache._look = None
+        gc.collect()
+
+    asyncio.run(requests())
+    assert unheard == []
 
 
 def test_one_look_serves_all_who_wait(database: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,3 +227,10 @@ def test_a_stream_is_blank_until_it_is_told_anything_and_once_it_has_recovered()
         if stream.is_blank:
             break
     assert stream == Stream()
+
+
+def test_a_line_shows_what_its_scan_has_found_and_nothing_of_exceedances() -> None:
+    stream = Stream(line="place", shown=3.5, gain=[1.0, 2.0] + [0.0] * (len(RATIOS) - 2), log_next=[9.0] * len(RATIOS))
+    assert (stream.log_evidence, stream.log_gain) == (3.5, 2.0)
+    alone = Stream(shown=3.5, log_next=[9.0] * len(RATIOS))
+    assert alone.log_evidence == pytest.approx(9.0) == alone.log_gain

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from controlplane.evidence import exceedance
 from controlplane.evidence.exceedance import log_e, noncentral
@@ -42,6 +42,19 @@ def test_the_bound_for_large_counts_is_below_the_exact_value(monkeypatch: pytest
     bound = log_e(60, 100, 300, 120, LOG_ODDS)
     assert (bound <= exact + 1e-12).all()
     assert np.allclose(bound, 60 * LOG_ODDS - 100 * np.log1p(120 / 420 * np.expm1(LOG_ODDS)))
+
+
+def test_it_is_exact_where_margins_leave_few_places_however_large_the_counts() -> None:
+    k, n_a, n_b = 2990, 5, 3000
+    places = np.arange(2985, 2991)
+    chances = stats.hypergeom.pmf(places, n_a + n_b, n_b, k)
+    mean = [(chances * np.exp(log_odds * (places - 2988))).sum() for log_odds in LOG_ODDS]
+    assert log_e(2988, k, n_a, n_b, LOG_ODDS) == pytest.approx(-np.log(mean))
+
+
+def test_no_place_beyond_the_margins_counts_whatever_factorials_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exceedance, "log_factorials", lambda n: special.gammaln(np.arange(n + 1) + 1.0))
+    assert log_e(1, 1, 1, 1, LOG_ODDS) == pytest.approx(LOG_ODDS - np.log((1 + np.exp(LOG_ODDS)) / 2))
 
 
 @pytest.mark.parametrize(("k_b", "k", "n_a", "n_b"), [(0, 0, 5, 5), (0, 3, 5, 0), (3, 3, 0, 5), (10, 15, 5, 10)])
