@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, upper_edge
+from controlplane.contract.histogram import AXIS_LENGTH, BASE, RELATIVE_ERROR, upper_edge
 from controlplane.evidence.exceedance import log_e
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.evidence_of_metric import (
@@ -156,6 +156,32 @@ def test_gaps_may_be_longer_by_what_they_hold_more_tokens(make_sketch: MakeSketc
 @pytest.mark.parametrize(("gaps", "tokens", "each"), [(0, 0, 1.0), (19, 57, 1.0), (20, 60, 3.0), (40, 30, 1.0)])
 def test_tokens_of_a_delivery_are_known_from_twenty_on_and_one_at_least(gaps: int, tokens: int, each: float) -> None:
     assert Held(gaps=gaps, tokens=tokens).each == each
+
+
+def test_deliveries_count_where_it_is_known_what_they_held(make_sketch: MakeSketch) -> None:
+    held = Held()
+    held.add({"": spread(make_sketch, 7)}, 0)
+    assert held == Held()
+    held.add({"a": spread(make_sketch, 3), "b": spread(make_sketch, 2)}, 1)
+    assert held == Held(gaps=5, tokens=1)
+
+
+def test_a_tolerance_of_whole_buckets_moves_an_edge_by_as_many_for_both_claims(make_sketch: MakeSketch) -> None:
+    """Rounding would move it by one more or less: 1 % is no whole bucket, and lies between two."""
+    stream = Stream.start([0.5], 1.5)
+    stream.learn_edges([{"": spread(make_sketch, 1000)}])
+    window = Window({}, {"": spread(make_sketch, 1000)})
+    for whole in range(1, 9):
+        found = stream.count(window, BASE**whole - 1.0)[""]
+        assert found.worse == found.not_worse
+    between = stream.count(window, 0.01)[""]
+    assert between.worse[0] < between.not_worse[0]
+
+
+def test_edges_are_moved_for_tokens_only_where_that_is_asked_for() -> None:
+    stream = Stream.start([0.5], 1.5)
+    stream.canary_held = Held(gaps=100, tokens=300)
+    assert stream.stretch == 1.0
 
 
 def test_a_tally_gives_back_the_sketches_that_it_took(make_sketch: MakeSketch) -> None:
