@@ -343,6 +343,18 @@ def test_a_limit_that_the_canary_alone_breaks_is_harm(
     assert account["canary"] == {"count": 200, "above": 200 if verdict else 0}
 
 
+def test_a_limit_learns_from_before_how_an_arm_breaks_it_for_whole_windows(make_sketch: MakeSketch) -> None:
+    limit = Limit(metric="e2e", q=0.9, limit_s=0.5)
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=["ttft"], limits=[limit]))
+    assert plan is not None
+    judge = Judge.start(plan, control="concurrent")
+    dispersion = judge.limits[0].stream.levels[0].dispersion
+    unknown = dispersion.phi
+    slow, quick = (make_sketch(np.full(20, seconds)) for seconds in (0.6, 0.3))
+    judge.rehearse({"e2e": [Window({"": quick}, {"": slow}), Window({"": slow}, {"": quick})] * 20})
+    assert dispersion.phi > 2.0 * unknown
+
+
 def test_tokens_of_deliveries_are_known_from_before_the_canary(make_sketch: MakeSketch) -> None:
     judge = judge_of(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
     gaps = {"": make_sketch(np.full(60, 0.02))}

@@ -85,6 +85,27 @@ def test_an_equal_canary_is_not_worse_by_stages_that_do_not_wait(make_sketch: Ma
 
 
 @pytest.mark.slow
+def test_a_past_tells_how_far_hits_are_apart_and_compares_no_gaps_and_nothing_in_wide_buckets(
+    make_sketch: MakeSketch,
+) -> None:
+    pool = Pool(make_sketch, 3)
+    past = [pool.tick(hits=0.75) for _ in range(PAST_TICKS)]
+    history = {metric: [windows[metric] for windows in past] for metric in ("prefill", "queue", "ttft", "tpot")}
+    history["itl"] = history["tpot"]
+    for window in history["ttft"]:
+        for sketch in (*window.control.values(), *window.canary.values()):
+            sketch.relative_error = 0.5
+    spec = SPEC.model_copy(update={"metrics": ["ttft", "tpot", "itl"], "levels": {}})
+    plan = plan_of(spec)
+    assert plan is not None
+    judge = Judge.start(plan, control="concurrent")
+    judge.rehearse(history)
+    assert judge.room.tells_hits and judge.room.hits_apart == pytest.approx(0.25)
+    assert "tpot" in judge.comparisons and not {"ttft", "itl"} & judge.comparisons.keys()
+    assert {"ttft", "itl"} <= judge.streams.keys()
+
+
+@pytest.mark.slow
 def test_two_overloaded_arms_are_said_to_be_and_not_judged_by_waiting(make_sketch: MakeSketch) -> None:
     judge, pool = learnt(make_sketch)
     for tick in range(120):
