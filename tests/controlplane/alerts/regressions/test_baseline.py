@@ -12,6 +12,7 @@ from controlplane.alerts.regressions.baseline import (
     BucketBaseline,
     Cell,
     build_each,
+    load_reach,
     margin_buckets,
     threshold_s,
 )
@@ -259,3 +260,41 @@ def test_a_short_history_is_taken_for_noisier_than_it_looks() -> None:
 
     assert least(1) == pytest.approx(1.875), "a part of two: seven of eight blocks of a minute are missing"
     assert least(8) < 1.2
+
+
+def test_it_says_when_its_windows_were_and_reaches_for_load_as_their_span_allows() -> None:
+    told = build(windows(20, first_s=1000.0))
+    assert told is not None
+    assert (told.start_s, told.end_s) == (1000.0, 1095.0)
+    assert told.load_limit == pytest.approx(10.0 * load_reach(100.0)) and load_reach(100.0) > 1.5
+
+
+def test_the_edge_is_moved_by_the_whole_time_from_the_first_window_to_the_last() -> None:
+    """Where five seconds less would move it by one more."""
+    turns = [count for count in range(121, 200) if margin_buckets(5.0 * count) != margin_buckets(5.0 * (count - 1))]
+    assert len(turns) > 3
+    for count in turns[:4]:
+        told = build(windows(count))
+        assert told is not None
+        assert told.buckets["<=512"].edge - axis_position(told.quantile_s) == margin_buckets(5.0 * count)
+
+
+def test_a_prompt_bucket_of_a_few_requests_is_judged_with_all_alone() -> None:
+    made = windows(20)
+    for few, known in ((29, False), (30, True)):
+        counts = np.bincount([axis_position(0.4)] * few, minlength=AXIS_LENGTH)
+        made[3].tails["ttft"]["<=2k"] = Tail.of(Sketch(counts=counts))
+        told = build(made)
+        assert told is not None and ("<=2k" in told.buckets) == known
+
+
+def test_a_load_that_one_request_was_seen_at_has_the_share_of_that_one() -> None:
+    """One of one was slow there: no more than its own load allows, so that it scatters about nothing."""
+    made = windows(40)
+    lone = np.bincount([axis_position(9.0)], minlength=AXIS_LENGTH)
+    usual = build(made)
+    made.append(Window(200.0, 1.0, {"ttft": {"<=512": Tail.of(Sketch(counts=lone))}}))
+    told = build(made)
+    assert usual is not None and told is not None
+    assert told.buckets["<=512"].cells[load_bin(1.0)] == Cell(1, 1)
+    assert told.phi["<=512"] == pytest.approx(usual.phi["<=512"], rel=0.1)
