@@ -8,6 +8,9 @@ prefixes does better.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.twin.simulated_engine import Arrival
 from tuner.twin.token_runs import TokenRuns
@@ -36,10 +39,19 @@ def dealt(workload: Workload, replicas: int, scale: Scale, seed: int) -> list[tu
     return found
 
 
+def arrival_times(workload: Workload, scale: Scale) -> NDArray[np.float64]:
+    """When each request comes, seconds of the span."""
+    return np.array([_at_s(request, scale) for request in workload.requests])
+
+
+def _at_s(request: WorkloadRequest, scale: Scale) -> float:
+    return request.timestamp / 1000.0 / scale.load
+
+
 def arrival_of(request: WorkloadRequest, number: int, block_size: int, scale: Scale, seed: int) -> Arrival:
     """number: its place in the workload."""
     return Arrival(
-        request.timestamp / 1000.0 / scale.load,
+        _at_s(request, scale),
         _prompt(request, block_size, scale.prompts, number),
         max(1, round(request.output_length * scale.outputs)),
         seed=hash_id(seed, number) if seed else number,

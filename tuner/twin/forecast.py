@@ -16,7 +16,6 @@ from controlplane.contract.metrics import TPOT
 from controlplane.contract.planning.whatif import (
     ChangeOver,
     ForecastClass,
-    Forecasted,
     OtherForecast,
     Scenario,
     TwinTask,
@@ -24,8 +23,8 @@ from controlplane.contract.planning.whatif import (
 )
 from tuner.twin.answer.change_over import Way, change_over
 from tuner.twin.answer.extrapolation import beyond
-from tuner.twin.answer.forecast_error import WANTED, error_of, good_error_of, key
-from tuner.twin.answer.forecast_interval import interval, of_metric
+from tuner.twin.answer.forecast_error import WANTED, error_of, good_error_of
+from tuner.twin.answer.forecast_interval import quantiles_of
 from tuner.twin.answer.forecast_text import summary_of
 from tuner.twin.answer.good_share import good_requests, share_of
 from tuner.twin.costs.nonnegative_fit import fit
@@ -134,7 +133,7 @@ class _Question:
             then=[_sized(known, self._changed(config), cost, scale, devices) for cost in _costs_over(few, devices)[:3]],
             workload=known.workload,
             scale=scale,
-            since_s=WARM_UP * known.until_s / scale.load,
+            since_s=_scored_since_s(known, scale),
             until_s=known.until_s / scale.load,
             error=self.error,
             seed=asked.seed,
@@ -223,6 +222,10 @@ def _sized(known: Known, pool: Pool, cost: StepCost, scale: Scale, devices: int 
     return replace(pool, cost=cost, shape=replace(shape, num_blocks=shape.num_blocks * devices))
 
 
+def _scored_since_s(known: Known, scale: Scale) -> float:
+    return WARM_UP * known.until_s / scale.load
+
+
 def _scenario(
     pool: Pool,
     runs: Sequence[PoolRun],
@@ -231,13 +234,7 @@ def _scenario(
     error: Mapping[str, float],
     good_error: float | None,
 ) -> Scenario:
-    since_s = WARM_UP * known.until_s / scale.load
-    quantiles = {}
-    for metric, q in WANTED:
-        values = [value for run in runs if (value := run.quantile(metric, q, since_s)) is not None]
-        if values:
-            low, middle, high = interval(values, of_metric(error, metric))
-            quantiles[key(metric, q)] = Forecasted(value_s=middle, low_s=low, high_s=high)
+    since_s = _scored_since_s(known, scale)
     first, requests = runs[0], known.workload.requests
     scored = first.at_s >= since_s
     good = None
@@ -256,7 +253,7 @@ def _scenario(
         refused=first.refused,
         busy=first.busy,
         cached=first.cached,
-        quantiles=quantiles,
+        quantiles=quantiles_of(runs, WANTED, error, since_s),
         good=good,
         node_hours_per_million=pool.replicas * float(first.at_s[-1]) / 3600 * 1e6 / tokens if tokens else None,
     )

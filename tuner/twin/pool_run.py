@@ -12,7 +12,7 @@ from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.metrics import E2E, TPOT, TTFT
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.costs.step_terms import StepCost
-from tuner.twin.dealt_traffic import Scale, dealt
+from tuner.twin.dealt_traffic import Scale, arrival_times, dealt
 from tuner.twin.simulated_engine import Arrival, EngineShape, SimulatedEngine, Story
 from tuner.workload.trace import hash_id
 
@@ -97,7 +97,7 @@ def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> Poo
 def run_parts(parts: Iterable[Part], workload: Workload, scale: Scale, replicas: int, seed: int = 0) -> PoolRun:
     """Serve what each is dealt. replicas: that `busy` is a share of."""
     count = len(workload.requests)
-    at_s = np.array([request.timestamp / 1000.0 / scale.load for request in workload.requests])
+    at_s = arrival_times(workload, scale)
     values = {metric.short: np.full(count, np.nan) for metric in (TTFT, TPOT, E2E)}
     refused = steps = most = 0
     busy = queried = hits = 0.0

@@ -12,9 +12,9 @@ import numpy as np
 
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.planning.whatif import ChangeOver, Forecasted
-from tuner.twin.answer.forecast_interval import interval, of_metric
-from tuner.twin.dealt_traffic import Scale, arrival_of
+from controlplane.contract.planning.whatif import ChangeOver
+from tuner.twin.answer.forecast_interval import quantiles_of
+from tuner.twin.dealt_traffic import Scale, arrival_of, arrival_times
 from tuner.twin.pool_run import Floats, Part, Pool, run_parts
 from tuner.workload.trace import hash_id
 
@@ -59,20 +59,13 @@ def change_over(
     if each_s is None:
         return ChangeOver(change_class=change_class, seconds=None, each_s=None)
     whole_s = each_s * min(now, then) if stops else each_s
-    at_s = np.array([request.timestamp / 1000.0 / way.scale.load for request in way.workload.requests])
+    at_s = arrival_times(way.workload, way.scale)
     begin_s = busiest(at_s, whole_s, way.since_s, way.until_s)
     served = stays(now, then, stops=stops, begin_s=begin_s, each_s=each_s)
     runs = [
         run_parts(_parts(way, pools, served, number), way.workload, way.scale, then, way.seed + number)
         for number, pools in enumerate(zip(way.now, way.then, strict=True))
     ]
-    quantiles = {}
-    for metric, q in wanted:
-        told = [run.quantile(metric, q, begin_s, begin_s + whole_s) for run in runs]
-        values = [value for value in told if value is not None]
-        if values:
-            low, middle, high = interval(values, of_metric(way.error, metric))
-            quantiles[f"{metric}:{q:g}"] = Forecasted(value_s=middle, low_s=low, high_s=high)
     during = [float(one) for one in at_s if begin_s <= one < begin_s + whole_s]
     return ChangeOver(
         change_class=change_class,
@@ -80,7 +73,7 @@ def change_over(
         each_s=each_s,
         requests=len(during),
         unserved=sum(not any(one.since_s <= at < one.until_s for one in served) for at in during),
-        quantiles=quantiles,
+        quantiles=quantiles_of(runs, wanted, way.error, begin_s, begin_s + whole_s),
     )
 
 
@@ -112,8 +105,7 @@ def _parts(way: Way, pools: tuple[Pool, Pool], served: Sequence[Stay], number: i
     """The workload, dealt among those who serve when each request comes."""
     seed, block_size = way.seed + number, way.workload.block_size
     places: list[list[int]] = [[] for _ in served]
-    for place, request in enumerate(way.workload.requests):
-        at_s = request.timestamp / 1000.0 / way.scale.load
+    for place, at_s in enumerate(arrival_times(way.workload, way.scale).tolist()):
         there = [stay for stay, one in enumerate(served) if one.since_s <= at_s < one.until_s]
         if there:
             places[there[hash_id(seed, "dealt", place) % len(there)]].append(place)

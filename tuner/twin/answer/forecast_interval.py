@@ -7,6 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from controlplane.contract.planning.whatif import Forecasted
+from tuner.twin.answer.forecast_error import key
+from tuner.twin.pool_run import PoolRun
+
 TIMES = 2.0
 """Standard deviations of the error to either side; of a metric's few quantiles together, for one alone is as often too
 small as too large."""
@@ -25,3 +29,20 @@ def interval(values: Sequence[float], errors: Sequence[float]) -> tuple[float, f
 def of_metric(error: Mapping[str, float], metric: str) -> list[float]:
     """The errors of this metric's quantiles, of all by `metric:q`."""
     return [one for name, one in error.items() if name.split(":")[0] == metric]
+
+
+def quantiles_of(
+    runs: Sequence[PoolRun],
+    wanted: Sequence[tuple[str, float]],
+    error: Mapping[str, float],
+    since_s: float,
+    until_s: float = math.inf,
+) -> dict[str, Forecasted]:
+    """Of requests that came meanwhile, those that there are. wanted: (metric, q); error: by `metric:q`."""
+    found = {}
+    for metric, q in wanted:
+        values = [value for run in runs if (value := run.quantile(metric, q, since_s, until_s)) is not None]
+        if values:
+            low, middle, high = interval(values, of_metric(error, metric))
+            found[key(metric, q)] = Forecasted(value_s=middle, low_s=low, high_s=high)
+    return found
