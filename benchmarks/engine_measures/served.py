@@ -1,11 +1,9 @@
 """The highest request rate at which TTFT and ITL hold an objective, through HTTP, against `vllm serve`."""
 
-import json
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.engine_measures.rate_search import RateSearch
 from benchmarks.engine_measures.report import figure, heading, note, progress, ratio, skipped, spread, table
@@ -13,7 +11,8 @@ from benchmarks.engine_measures.session import Session
 from benchmarks.engine_measures.stats import paired_ratio, quantile, summarize
 from benchmarks.engine_measures.texts import Pieces
 from benchmarks.engine_measures.traffic import Shape, mixture, recorded
-from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed
+from benchmarks.engine_rivals.load_generator import sent_beside
+from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, MODEL, Server, free_port
 from benchmarks.engine_rivals.vllm_environment import server_environment
 
@@ -215,18 +214,11 @@ def _trial(session: Session, server: Server, shapes: list[Shape], rate: float, s
     plan = {"host": HOST, "port": server.port, "model": MODEL, "timeout_s": _TIMEOUT_S, "requests": asked}
     server.resume()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.engine_rivals.load_generator"],
-            cwd=ROOT,
-            input=json.dumps(plan).encode(),
-            stdout=subprocess.PIPE,
-            check=True,
-        )
+        told = sent_beside(plan)
     except subprocess.CalledProcessError as error:
         raise WorkerFailed(f"the load generator ended with {error.returncode}") from error
     finally:
         server.hold()
-    told: dict[str, Any] = json.loads(done.stdout)
     stories = told["requests"]
     fine = [one for one in stories if one["error"] is None and one["ttft_s"] is not None]
     for one in [one for one in stories if one["error"] is not None][:1]:

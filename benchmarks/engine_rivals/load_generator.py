@@ -11,9 +11,12 @@ time. A gap is the time between two chunks that carry text.
 
 import asyncio
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -28,6 +31,19 @@ class Story:
     """The text of each mark."""
     completion_tokens: int | None = None
     error: str | None = None
+
+
+def sent_beside(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The RESULT of a process of its own. Raises CalledProcessError where it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.engine_rivals.load_generator"],
+        cwd=Path(__file__).resolve().parents[2],
+        input=json.dumps(plan).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 async def send(plan: dict[str, Any], asked: dict[str, Any], began: float) -> Story:

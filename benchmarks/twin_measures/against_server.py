@@ -8,9 +8,6 @@ it serves the trace as it is: a machine's pace wanders, so that forecasts are to
 
 import asyncio
 import contextlib
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ import numpy as np
 
 from agents.backends.vllm.doctor.installation import default_executable
 from agents.backends.vllm.plugin_link import PluginLink
-from benchmarks.engine_rivals.protocol import ROOT
+from benchmarks.engine_rivals.load_generator import sent_beside
 from benchmarks.engine_rivals.servers import HOST, MODEL
 from benchmarks.twin_measures.against_engine import Compared, arrivals_of, trace_of
 from benchmarks.vllm_measures.knobs import differences
@@ -33,7 +30,8 @@ from benchmarks.vllm_measures.vllm_server import DRAFTS, MAX_NUM_BATCHED_TOKENS,
 from controlplane.contract.knobs import parse_config
 from controlplane.contract.metrics import TPOT, TTFT
 from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
-from tuner.twin.forecast import WARM_UP, key
+from tuner.twin.answer.forecast_error import key
+from tuner.twin.forecast import WARM_UP
 
 CALIBRATION: Mapping[str, Any] = {
     "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
@@ -68,14 +66,8 @@ class _Server:
         httpx.post(f"{self.server.url}/reset_prefix_cache", timeout=_LIMIT_S, trust_env=False).raise_for_status()
         plan = {"host": HOST, "port": self.server.port, "model": MODEL, "timeout_s": 300, "requests": plans}
         began_s = time.time()
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.engine_rivals.load_generator"],
-            cwd=ROOT,
-            input=json.dumps(plan).encode(),
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        failed = [one["error"] for one in json.loads(done.stdout)["requests"] if one["error"]]
+        told = sent_beside(plan)
+        failed = [one["error"] for one in told["requests"] if one["error"]]
         if failed:
             raise RuntimeError(f"{len(failed)} of {len(plans)} requests failed: {failed[0]}")
         return began_s
