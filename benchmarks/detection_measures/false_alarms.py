@@ -49,6 +49,8 @@ def measure(
                 found = followed(method, world.chunks(span_s), without)
                 raised[method] += len(found.raised)
                 nearest[method] = max(nearest[method], found.nearest)
+                for at_s, line in zip(found.raised, found.raised_by, strict=True):
+                    print(f"<!-- {name} {rate:g}/s, week {week}: {line}, hour {at_s / 3600.0:.2f} -->", flush=True)
             if rivals:
                 world = null_world(source, name, rate, seed, week)
                 numbers = Said.of(world.chunks(span_s), "prefill", rivals).numbers

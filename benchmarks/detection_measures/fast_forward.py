@@ -75,7 +75,8 @@ def _node_levels(chunk: Chunk, metric: str) -> dict[int, NodeLevels]:
 
 
 class Replay:
-    """Windows in order; `raised`: the seconds at which the metric came into alarm, judging from `WARM_S` on.
+    """Windows in order; `raised`: the seconds at which the metric came into alarm, judging from `WARM_S` on;
+    `raised_by`: for each, the line or the node whose evidence was strongest.
 
     nearest: how near a line came to an alarm, in nats (0: it was one), among those that look ahead of time.
     records: what the database says from so many seconds on; first_only: no further than the first alarm.
@@ -90,6 +91,7 @@ class Replay:
         first_only: bool = False,
     ) -> None:
         self.raised: list[float] = []
+        self.raised_by: list[str] = []
         self._look, self._changes_s = LookAhead(detector), [since_s for since_s, _ in records]
         self._records, self._first_only = records, first_only
         self._detector, self._metric = detector, metric
@@ -127,8 +129,16 @@ class Replay:
         is_alarmed = bool(self._detector.alarmed(self._metric) or self._detector.apart(self._metric))
         if is_alarmed and not self._was_alarmed and window.start_s >= self._quiet_until_s:
             self.raised.append(window.start_s + WINDOW_S)
+            self.raised_by.append(self._loudest())
             self._quiet_until_s = window.start_s + REST_S
         self._was_alarmed = is_alarmed
+
+    def _loudest(self) -> str:
+        keys = self._detector.alarmed(self._metric)
+        if not keys:
+            return f"node {self._detector.apart(self._metric)[0]}"
+        stream = self._detector.stream(keys[0])
+        return f"{keys[0].bucket} {stream.line or 'exceedances'}"
 
 
 def watch(

@@ -63,6 +63,11 @@ class Scoring:
         return found
 
     @cached_property
+    def skewness(self) -> float:
+        """Of one request's score: 0 where they do not differ."""
+        return float(self.shares @ self.table**3) / self.variance**1.5 if self.variance else 0.0
+
+    @cached_property
     def _known(self) -> dict[tuple[float, ...], Floats]:
         """What was asked for: the lines of a comparison share their scores."""
         return {}

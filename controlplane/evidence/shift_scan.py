@@ -35,6 +35,11 @@ LEVEL_VARIANCE = 4.0
 """Of the unknown level, in units of one request's score: as good as unknown."""
 TYPICAL_RISE = 0.5
 """For which the interval of an estimate is narrowest, in units of one request's score."""
+SKEW_COUNTS = 5.0 / 3.0
+"""The mean of n requests' scores lies z standard deviations out as often as a normal one would by the power 1 / (1 + z
+skewness / (3 sqrt(n))) (Cramer): what that takes off where z is 5, as it is at an alarm."""
+ENOUGH = 800
+"""Requests that are taken as normal whatever their scores' skewness: caution with what they share outdoes it."""
 NOTHING = 1e6
 """The sampling variance of a span without requests."""
 HINT_SPANS = np.array([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
@@ -140,16 +145,24 @@ class Scan:
         return np.asarray(np.log(np.diff(self.edges[np.concatenate([[onsets[0] - 1], onsets])])))
 
     def parts(
-        self, sums: Sums, ends: Ints, alternatives: Sequence[float], weights: Sequence[float], tolerated: float
+        self,
+        sums: Sums,
+        ends: Ints,
+        alternatives: Sequence[float],
+        weights: Sequence[float],
+        tolerated: float,
+        skewness: float = 0.0,
     ) -> Floats:
         """ln of each onset's and each alternative's share of the evidence, float64[ends, onsets, alternatives].
 
         ends: ticks seen so far, int64[ends]; alternatives, tolerated: rises of the mean score; weights: of the
-        alternatives, 1 in sum.
+        alternatives, 1 in sum; skewness: of one request's score, for which few requests count less.
         """
         shown, scale = self._shown(sums, ends)
         m = np.asarray(alternatives)
         ratio = shown[..., None] * (m - tolerated) - scale[..., None] * (m**2 - tolerated**2) / 2.0
+        if skewness > 0.0:
+            ratio /= self._overrated(sums, ends, skewness)[..., None]
         return np.asarray(ratio + self.log_gaps[:, None] + np.log(weights))
 
     def rise(self, sums: Sums, since: int) -> tuple[float, float]:
@@ -173,6 +186,14 @@ class Scan:
         risen, total = self._risen, self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
         solved = np.linalg.solve(total, np.broadcast_to(risen, (ends.size, *risen.shape)))
         return np.einsum("es,eso->eo", means, solved), np.einsum("so,eso->eo", risen, solved)
+
+    def _overrated(self, sums: Sums, ends: Ints, skewness: float) -> Floats:
+        """By how much a normal mean would say too much of the requests since each onset, float64[ends, onsets]."""
+        since = np.maximum(ends[:, None] - self.edges[self.onsets], 0)
+        weight, _, spread, _ = sums.now[:, ends, None] - sums.now[:, since]
+        requests = weight**2 / np.maximum(spread, 1e-300)
+        few = 1.0 / np.sqrt(np.maximum(requests, 1.0)) - 1.0 / math.sqrt(ENOUGH)
+        return np.asarray(1.0 + SKEW_COUNTS * skewness * np.maximum(few, 0.0))
 
     @cached_property
     def _risen(self) -> Floats:

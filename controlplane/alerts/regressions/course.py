@@ -90,7 +90,7 @@ class Effect(NamedTuple):
 class Sought:
     """What a line looks for. rises, tolerated: of its values; weights: of the rises; drift: what is supposed of hours;
     by_factor: the value after each of `FACTORS`, of a line that tells a factor; by_pairs: of its caution, see
-    `wander_of`."""
+    `wander_of`; skewness: of one request's score, where it counts."""
 
     name: str
     rises: Sequence[float]
@@ -99,6 +99,7 @@ class Sought:
     drift: float
     by_factor: Sequence[float] = ()
     by_pairs: bool = False
+    skewness: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Line(Generic[S]):
 
     def _parts(self, sums: Sums, ends: Ints) -> Floats:
         wanted = self.wanted
-        return self.scan.parts(sums, ends, wanted.rises, wanted.weights, wanted.tolerated)
+        return self.scan.parts(sums, ends, wanted.rises, wanted.weights, wanted.tolerated, wanted.skewness)
 
     def effect(self, since: int) -> Effect | None:
         """Of the newest ticks, so many; None of a line by tail, which does not tell a factor."""
@@ -294,13 +295,15 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
     by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
     # What drifts by so much moves the mean score as a small rise does, in proportion.
     drift = FLOOR_FACTOR / 0.1 * after(_by_place, Change(1.1))
-    found = [Wanted(PLACE, rises, RISE_WEIGHTS, tolerated, drift, by_factor, only is None, MeanScore(only))]
+    found = [Wanted(PLACE, rises, RISE_WEIGHTS, tolerated, drift, by_factor, only is None, mean=MeanScore(only))]
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
         drift = FLOOR_FACTOR / 0.1 * tails[0]
         common = [factor for factor in FACTORS if factor <= MOST_COMMON]
         shifted = by_factor[: len(common)], [after(_by_tail, Change(factor)) for factor in common]
-        found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, mean=MeanScore(by_tail=True, shifted=shifted)))
+        skewness = sum(one.share * one.tail.skewness for one in among) / sum(one.share for one in among)
+        mean = MeanScore(by_tail=True, shifted=shifted)
+        found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, skewness=skewness, mean=mean))
     elif usual[only].share <= MOST_SHARE:
         found.append(Wanted(APART, rises, RISE_WEIGHTS, tolerated, drift, by_factor, mean=MeanScore(only, apart=True)))
     return found
