@@ -53,9 +53,8 @@ class Wander:
 
     def quick_over(self, ticks: int) -> float:
         """The variance of the mean of so many ticks, of what is over within minutes (up to `QUICK_TICKS`)."""
-        edges = np.array([0.0, ticks])
         known = zip(self.variances[1:], TAUS_TICKS[1:], strict=True)
-        quick = sum(variance * _mean_covariance(edges / tau)[0, 0] for variance, tau in known if tau <= QUICK_TICKS)
+        quick = sum(variance * _mean_variance(ticks, tau) for variance, tau in known if tau <= QUICK_TICKS)
         return float(self.variances[0] / ticks + quick)
 
     def covariance(self, edges: Floats) -> Floats:
@@ -66,6 +65,12 @@ class Wander:
             if variance:
                 total = total + variance * _known_covariance(edges.astype(np.float64).tobytes(), tau)
         return np.asarray(total)
+
+
+@lru_cache(maxsize=128)
+def _mean_variance(ticks: int, tau: float) -> float:
+    """Of the mean of so many ticks of an Ornstein-Uhlenbeck process of variance 1."""
+    return float(_mean_covariance(np.array([0.0, ticks]) / tau)[0, 0])
 
 
 @lru_cache(maxsize=128)
