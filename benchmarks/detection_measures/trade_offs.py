@@ -1,13 +1,13 @@
 """What must not page: a rollout that was judged and promoted, a surge, a changed mix; and what must, right after."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from benchmarks.detection_measures.arrivals import Lap
+from benchmarks.detection_measures.arrivals import Ints, Lap
 from benchmarks.detection_measures.fast_forward import WARM_S
 from benchmarks.detection_measures.methods import followed
 from benchmarks.detection_measures.scenes import HOUR_S, shape
@@ -49,39 +49,42 @@ def promotions(source: Lap, count: int, seed: int) -> None:
 
 def surges(source: Lap, count: int, seed: int) -> None:
     """An hour of 2.2 times the load: waiting grows, what the engine does takes as long as ever."""
-    for method in ("product, prefill", "product, ttft"):
-        paged = 0
-        for trial in range(count):
-            begin = WARM_S + 1200.0
-            world = World(
-                shape("easy", (5.0, 20.0)[trial % 2]), source, (seed, 60, trial), surge=(begin, begin + HOUR_S, 2.2)
-            )
-            paged += any(
-                at_s > begin for at_s in followed(method, world.chunks(begin + 1.5 * HOUR_S), first_only=True).raised
-            )
-        print(f"{count} surges (load x2.2 for an hour), {method}: {paged} page{_bound(paged, count)}", flush=True)
+    begin = WARM_S + 1200.0
+
+    def world(rate: float, trial: int) -> World:
+        return World(shape("easy", rate), source, (seed, 60, trial), surge=(begin, begin + HOUR_S, 2.2))
+
+    _watched(f"{count} surges (load x2.2 for an hour)", world, count, begin + 1.5 * HOUR_S)
 
 
 def mixes(source: Lap, count: int, seed: int) -> None:
     """From one moment on twice the share of prompts over 2k tokens, for short ones stay away."""
     share = float((source.prompts > 2048).mean())
     kept = (1.0 - 2.0 * share) / (2.0 * (1.0 - share))
+    begin = WARM_S + 1200.0
+
+    def world(rate: float, trial: int) -> World:
+        return World(shape("easy", rate), source, (seed, 61, trial), mix=(begin, kept))
+
+    _watched(f"{count} changed mixes (long prompts doubled)", world, count, begin + HOUR_S)
+
+
+def _watched(what: str, world: Callable[[float, int], World], count: int, end: float) -> None:
+    """How many page, be it before it happened, by each method; each is told as it is seen."""
     for method in ("product, prefill", "product, ttft"):
         paged = 0
         for trial in range(count):
-            begin = WARM_S + 1200.0
-            world = World(shape("easy", (5.0, 20.0)[trial % 2]), source, (seed, 61, trial), mix=(begin, kept))
-            paged += any(
-                at_s > begin for at_s in followed(method, world.chunks(begin + HOUR_S), first_only=True).raised
-            )
-        print(f"{count} changed mixes (long prompts doubled), {method}: {paged} page{_bound(paged, count)}", flush=True)
+            rate = (5.0, 20.0)[trial % 2]
+            paged += bool(followed(method, world(rate, trial).chunks(end), first_only=True).raised)
+            print(f"<!-- {what}, {method}: {paged} of {trial + 1} page -->", flush=True)
+        print(f"{what}, {method}: {paged} page{_bound(paged, count)}", flush=True)
 
 
 def _bound(count: int, of: int) -> str:
     return f" (at most {min(100.0, 100.0 * interval(count)[1] / of):.0f} % at 95 %)"
 
 
-def _rollout(number: int, usual: np.ndarray, factor: float, random: np.random.Generator) -> list[LedgerEntry]:
+def _rollout(number: int, usual: Ints, factor: float, random: np.random.Generator) -> list[LedgerEntry]:
     """What the ledger holds of it, as its store writes it; usual: int64[axis], what the pool served while it judged."""
     canary = random.binomial(usual, CANARY_SHARE)
     arms = {"control": _quantiles(usual - canary, 1.0), "canary": _quantiles(canary, factor)}
@@ -105,7 +108,7 @@ def _rollout(number: int, usual: np.ndarray, factor: float, random: np.random.Ge
     ]
 
 
-def _quantiles(counts: np.ndarray, factor: float) -> dict[str, float]:
+def _quantiles(counts: Ints, factor: float) -> dict[str, float]:
     p50, p95, p99 = (factor * value for value in Sketch(counts=counts).quantiles([0.5, 0.95, 0.99]))
     return {"count": int(counts.sum()), "p50": p50, "p95": p95, "p99": p99}
 
