@@ -68,16 +68,18 @@ class Sums:
         return self._sums[:, : self.ticks + 1]
 
     @classmethod
-    def of(cls, values: Floats, sampling: Floats, wander: Wander, level: float) -> "Sums":
-        """As after `push` of each."""
-        return cls(wander, level, 0).extended(values, sampling)
+    def of(
+        cls, values: Floats, sampling: Floats, wander: Wander, level: float, reached: Floats | None = None
+    ) -> "Sums":
+        """As after `push` of each. reached: float64[ticks], up to which a value counts beyond `TICK_LIMIT` too."""
+        return cls(wander, level, 0).extended(values, sampling, reached)
 
-    def extended(self, values: Floats, sampling: Floats) -> "Sums":
+    def extended(self, values: Floats, sampling: Floats, reached: Floats | None = None) -> "Sums":
         """Another, as this one after `push` of each."""
         made = Sums(self._wander, self._level, self.ticks + values.size + 1024)
         made.ticks = self.ticks + values.size
         made._sums[:, : self.ticks + 1] = self.now
-        added = np.array(self._added(values, sampling))
+        added = np.array(self._added(values, sampling, reached))
         made._sums[:, self.ticks + 1 : made.ticks + 1] = np.cumsum(added, axis=1) + self.now[:, -1:]
         return made
 
@@ -96,13 +98,14 @@ class Sums:
             spread, whole = spread + weight * weight * sampling, whole + weight * above
         self._sums[:, self.ticks] = weights, total, spread, whole
 
-    def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, ...]:
+    def _added(self, values: Floats, sampling: Floats, reached: Floats | None) -> tuple[Floats, ...]:
         known = np.isfinite(values)
         variance = np.where(known, sampling, 0.0)
         limit = TICK_LIMIT * np.sqrt(variance + self._tick)
         above = np.where(known, values, self._level) - self._level
         weight = np.where(known, 1.0 / (variance + self._quick + 1e-12), 0.0)
-        return weight, weight * np.clip(above, -limit, limit), weight**2 * variance, weight * above
+        most = limit if reached is None else np.maximum(limit, reached - self._level)
+        return weight, weight * np.clip(above, -limit, most), weight**2 * variance, weight * above
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from controlplane.evidence.wander import TAUS_TICKS, Wander
 MATURE_S = 3600.0
 """A shorter past has not shown how the series wanders."""
 GUARD_S, LEARN_EVERY_S = 300.0, 3600.0
+LASTING_S, LASTING_TICKS = 30.0, 3
+"""One freak tick is held back (`shift_scan.TICK_LIMIT`); a level that all of so many have reached is none. Held
+back too, the evidence of a load that doubles and stays would end below an alarm where traffic is calm."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,9 @@ class LevelWatch(BaseModel):
         if not self.variances:
             return
         noise = Wander(self.variances)
-        scan, sums = Scan.of(noise, self.usual), Sums.of(*self._standard(series), noise, self.level)
+        values, sampling = self._standard(series)
+        reached = _reached_by_all(values, max(LASTING_TICKS, round(LASTING_S / series.step_s)))
+        scan, sums = Scan.of(noise, self.usual), Sums.of(values, sampling, noise, self.level, reached)
         if self.alarmed:
             self._end(scan, sums, series, at_s, lasts_s)
             return
@@ -122,3 +127,9 @@ class LevelWatch(BaseModel):
         known = np.isfinite(values)
         self.variances, self.usual, self.learnt_s = tuple(noise.variances), stop, at_s
         self.level = float(np.average(values[known], weights=1.0 / (sampling[known] + noise.tick)))
+
+
+def _reached_by_all(values: Floats, ticks: int) -> Floats:
+    """At each tick what it and those before it, so many in all, have reached; -inf where one of them is not known."""
+    known = np.concatenate([np.full(ticks - 1, -np.inf), np.where(np.isfinite(values), values, -np.inf)])
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(known, ticks).min(axis=-1))

@@ -47,6 +47,17 @@ def test_one_freak_tick_is_no_rise_and_an_empty_one_is_nothing() -> None:
     assert evidence(values).max() < ALARM
 
 
+def test_what_is_reached_counts_beyond_what_a_freak_tick_may() -> None:
+    """Without it values that stay far above say no more than ones at the limit."""
+    known, sampling = Wander((0.001, 0.0, 0.0, 0.0, 0.005, 0.0, 0.0)), np.full(500, 0.001)
+    values = np.where(np.arange(500) >= 480, 2.0, 0.0)
+    held, whole = Sums.of(values, sampling, known, 0.0), Sums.of(values, sampling, known, 0.0, values)
+    scan, at = Scan.of(known, 500), np.array([500])
+    found = [float(total(scan.parts(sums, at, RISES, EQUAL, TOLERATED))[0]) for sums in (held, whole)]
+    assert found[0] < found[1] / 3
+    assert np.array_equal(held.now[3], whole.now[3]) and held.now[1, 480] == whole.now[1, 480] == 0.0
+
+
 def test_evidence_is_a_mean_of_likelihood_ratios() -> None:
     """Under the null, with the noise known, the mean ratio of one onset and alternative is 1."""
     random, known = np.random.default_rng(9), Wander((0.0,) * len(TAUS_TICKS))

@@ -42,6 +42,16 @@ def traffic(factor: float = 1.0, long: float = 0.05, wanders: float = 0.0, seed:
     return pool(counts, random.binomial(counts.astype(int), np.where(changed, long, 0.05)).astype(float))
 
 
+def calm(factors: np.ndarray, seed: int) -> PoolLoad:
+    """A hundred requests a tick that wander by 9 % with a memory of ten minutes."""
+    random = np.random.default_rng(seed)
+    slow, kept = np.zeros(factors.size), math.exp(-1 / 120)
+    for tick in range(1, factors.size):
+        slow[tick] = kept * slow[tick - 1] + 0.09 * math.sqrt(1 - kept**2) * random.normal()
+    counts = random.poisson(100.0 * np.exp(slow) * factors).astype(float)
+    return pool(counts, np.zeros(factors.size))
+
+
 def told(made: PoolLoad, of: str) -> LevelWatch:
     watch = LevelWatch()
     series, rises = (load_series, LOAD_RISES) if of == "load" else (mix_series, MIX_RISES)
@@ -61,6 +71,18 @@ def test_a_surge_is_told_with_its_onset(factor: float) -> None:
     found = told(traffic(factor), "load")
     assert found.alarmed and found.onset_s is not None and abs(found.onset_s - 10 * HOUR) <= 30.0
     assert not told(traffic(factor), "mix").alarmed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_load_that_doubles_is_told_where_traffic_wanders_by_a_tenth_in_minutes(seed: int) -> None:
+    made = calm(np.where(np.arange(2 * HOUR + 120) >= 2 * HOUR, 2.2, 1.0), seed)
+    found = told(made, "load")
+    assert found.alarmed and found.onset_s is not None and abs(found.onset_s - 10 * HOUR) <= 30.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_tick_of_three_times_the_load_is_no_surge(seed: int) -> None:
+    assert not told(calm(np.where(np.arange(2 * HOUR + 120) == 2 * HOUR + 1, 3.0, 1.0), seed), "load").alarmed
 
 
 @pytest.mark.slow
