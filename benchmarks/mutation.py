@@ -152,7 +152,8 @@ def score(core: Core, count: int, seed: int, tell: Callable[[str], object]) -> S
         for cached in target.parent.glob(f"__pycache__/{target.stem}.*"):
             cached.unlink()
         drawn = mutants(source, count, f"{seed}:{core.module}")
-        survived, harmless = [], []
+        survived: list[Mutant] = []
+        harmless: list[Mutant] = []
         for mutant in drawn:
             target.write_text(mutant.source, encoding="utf-8")
             # Most are seen by few repeats already.

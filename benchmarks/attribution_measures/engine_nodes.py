@@ -58,7 +58,7 @@ class EngineNode(Node):
         def schedule(drafter: Drafter, _: float) -> StepPlan:
             return type(scheduler).schedule(scheduler, drafter, self._now_s)
 
-        scheduler.schedule = schedule  # type: ignore[method-assign]
+        scheduler.schedule = schedule  # type: ignore[method-assign, assignment]
 
     def window(self, start: float, world: World, arrivals: Iterable[float]) -> list[dict[str, Any]]:
         assert isinstance(world, EngineWorld)
@@ -77,7 +77,7 @@ class EngineNode(Node):
                     self._now_s = max(self._now_s, self._coming[0][0])
                 while self._coming and self._coming[0][0] <= self._now_s:
                     assert not engine.scheduler.add(heapq.heappop(self._coming)[2])
-                self._step(SLOWER * factor)
+                self._serve_step(SLOWER * factor)
         found = []
         while self.pending and self.pending[0][0] < end:
             self.seq += 1
@@ -93,7 +93,7 @@ class EngineNode(Node):
         self._clocks[request], self._marks[request] = clock, []
         return request
 
-    def _step(self, slower: float) -> None:
+    def _serve_step(self, slower: float) -> None:
         engine = self._engine
         began = time.thread_time()
         outputs = engine.step()

@@ -1,7 +1,7 @@
 """Faults of eighteen kinds: how the pool is while each lasts, and what a good diagnosis names first."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from benchmarks.attribution_measures.simulated_pool import LENGTHS, NODES, RATE, TENANTS, USUAL_HOST, World
@@ -50,9 +50,9 @@ class Fault:
     mark_s: float | None = None
 
 
-Lengths = Sequence[tuple[int, float]]
+Lengths = tuple[tuple[int, float], ...]
 """Tokens of a prompt, and the share of such ones."""
-Tenants = Sequence[tuple[str, float]]
+Tenants = tuple[tuple[str, float], ...]
 """Each with its requests for each one that there are usually; their sum is 1 then."""
 
 

@@ -79,12 +79,12 @@ def of_engines() -> Pool:
 
 @contextmanager
 def of_vllm() -> Iterator[Pool]:
-    from benchmarks.attribution_measures import vllm_faults, vllm_nodes
+    from benchmarks.attribution_measures import engine_faults, vllm_faults, vllm_nodes
 
     with tempfile.TemporaryDirectory(prefix="named-vllm-") as folder, vllm_nodes.VllmEngines(Path(folder)) as engines:
         yield Pool(
             vllm_faults.KINDS,
-            vllm_faults.world(),
+            engine_faults.world(),
             Nodes(vllm_nodes.NAMES, engines.node, limit_s=3.0),
             past_s=PAST_REAL_S,
             pasts=1,

@@ -81,7 +81,7 @@ def load(model_dir: str, folder: str, started: dict[str, Any], drafts: int, now_
     engine = LLMEngine.from_engine_args(arguments, stat_loggers=[TailwrightStatLogger])
     _warm_up(engine)
     clock = Clock(now_s)
-    time.time = time.monotonic = clock  # type: ignore[assignment]
+    time.time = time.monotonic = clock
     ring = shared_feed(Path(folder), model_dir).ring
     _held.append(Engine(engine, Path(folder), clock, ring))
     return {"version": vllm.__version__}

@@ -184,7 +184,7 @@ class World:
         log = self._common_noise(ticks)[tick] + self.shape.sigma * self._random.normal(size=at.size)
         if self.shape.apart or self.shape.hardware:
             log += self._noise_apart(ticks)[node, tick]
-        service = (self.shape.fixed_tokens + prompts) * self._per_token_s * np.exp(log)
+        service = np.asarray((self.shape.fixed_tokens + prompts) * self._per_token_s * np.exp(log), dtype=np.float64)
         for fault in self.faults:
             service *= self._fault(fault, at, prompts, node)
         waiting = waits_of(at, service, node, self._free_s)
@@ -266,4 +266,5 @@ def waits_of(at: Floats, service: Floats, node: Ints, free_s: Floats) -> Floats:
 
 
 def _places(values_s: Floats) -> Ints:
-    return np.clip(np.ceil(np.log2(values_s) * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
+    places = np.ceil(np.log2(values_s) * 2**SCALE).astype(np.int64) - 1
+    return np.asarray(np.clip(places, AXIS_MIN, AXIS_MAX) - AXIS_MIN)

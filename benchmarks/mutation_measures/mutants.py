@@ -69,7 +69,7 @@ def _places(
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         within = (*within, node.name)
     if isinstance(node, ast.expr | ast.stmt) and (change := _change(node)) is not None:
-        shown = parent if isinstance(node, ast.Constant | ast.Name) and isinstance(parent, ast.expr) else node
+        shown: ast.AST = parent if isinstance(node, ast.Constant | ast.Name) and isinstance(parent, ast.expr) else node
         if isinstance(node, ast.Constant) and isinstance(parent, ast.Assign | ast.AnnAssign | ast.keyword):
             shown = parent
         yield node, shown, ".".join(within) or "module", change

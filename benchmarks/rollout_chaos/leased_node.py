@@ -103,7 +103,7 @@ class LeasedNode:
         return not self.dead and self.applier.outcome.error.startswith(LEASE_ENDED)
 
     def start(self) -> None:
-        self.applier = Applier(self.engine, self._folder, self._publish, clock=self._now, look_s=0.0)  # type: ignore[arg-type]
+        self.applier = Applier(self.engine, self._folder, self._publish, clock=self._now, look_s=0.0)
         settings = AgentSettings(node=self.name, pool=POOL, state_dir=self._folder)
         enrolment = Enrolment(settings, self._http)
         self.line = Line(

@@ -203,7 +203,7 @@ def _sketches(ticks: int, tick: Ints, stratum: Ints, values: Floats) -> list[dic
     flat = (tick * strata + stratum) * AXIS_LENGTH + places - AXIS_MIN
     counts = np.bincount(flat, minlength=ticks * strata * AXIS_LENGTH).reshape(ticks, strata, AXIS_LENGTH)
     totals = np.bincount(tick * strata + stratum, values, minlength=ticks * strata).reshape(ticks, strata)
-    some = counts.any(axis=2)
+    some = np.asarray(counts.any(axis=2))
     return [
         {
             f"{BUCKETS[one // len(CLASSES)]} {CLASSES[one % len(CLASSES)]}": Sketch(

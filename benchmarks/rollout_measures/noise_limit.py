@@ -42,7 +42,7 @@ def _means(apart_s: Floats, tau_s: float) -> Floats:
     x = STEP_S / tau_s
     found = np.exp(-np.maximum(apart_s - STEP_S, 0.0) / tau_s) * (np.expm1(-x) / x) ** 2
     np.fill_diagonal(found, 2.0 * (x + np.expm1(-x)) / x**2)
-    return found
+    return np.asarray(found)
 
 
 def shown(apart: float, nats: float) -> float:

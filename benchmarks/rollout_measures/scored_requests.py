@@ -52,5 +52,5 @@ class Placed:
             value = tables[among[kept], number, self.place[kept]]
             sums = np.bincount(cell, value, minlength=size).reshape(shape)
             scores[kind] = (sums[0], sums[1])
-            squares[kind] = np.bincount(among[kept], value**2, minlength=len(strata))
+            squares[kind] = np.bincount(among[kept], value**2, minlength=len(strata)).astype(np.float64)
         return Scored(strata, (counts[0], counts[1]), scores, squares)

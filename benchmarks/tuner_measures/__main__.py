@@ -6,6 +6,7 @@ python -m benchmarks.tuner_measures --only search --surfaces narrow --players pr
 
 import argparse
 import platform
+from collections.abc import Callable
 
 import numpy as np
 import optuna
@@ -19,11 +20,17 @@ from benchmarks.tuner_measures import (
     search_regret,
     whole_studies,
 )
-from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
+from benchmarks.tuner_measures.known_surfaces import Surface, broken, flat, narrow
 from benchmarks.tuner_measures.measured_surface import full_weights, measured, vllm
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
-SURFACES = {"narrow": narrow, "broken": broken, "measured": measured, "full": full_weights, "vllm": vllm}
+SURFACES: dict[str, Callable[[int], Surface]] = {
+    "narrow": narrow,
+    "broken": broken,
+    "measured": measured,
+    "full": full_weights,
+    "vllm": vllm,
+}
 FORMULA, REAL = ("itl:0.99", "ttft:0.95"), ("tpot:0.95", "ttft:0.95")
 BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL, "vllm": REAL}
 """The limits of a surface that are its second and third objective, where several are sought at once."""

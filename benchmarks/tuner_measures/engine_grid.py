@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -85,7 +86,11 @@ def traffic(seed: int, requests: int, rate: float, corpus: Sequence[int]) -> lis
     trace = generate(shape, seed=seed, rate_per_s=rate, requests=requests)
     prompts = PromptMaker(corpus, block_size=trace.block_size, salt=seed).prompts(trace)
     ((_, arrivals),) = dealt(trace, 1, Scale(), 0)
-    return [replace(one, prompt=lambda tokens=tokens: tokens) for one, tokens in zip(arrivals, prompts, strict=True)]
+    return [replace(one, prompt=partial(_same, tokens)) for one, tokens in zip(arrivals, prompts, strict=True)]
+
+
+def _same(tokens: Sequence[int]) -> Sequence[int]:
+    return tokens
 
 
 def figures(served: Served) -> dict[str, float]:

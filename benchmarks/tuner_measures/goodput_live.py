@@ -30,11 +30,11 @@ from benchmarks.tuner_measures.mixed_world import mixed_plan, start_with_documen
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate, StudyResult
 from controlplane.contract.planning.carried_text import carried_text
-from controlplane.contract.planning.objective_text import front_text
+from controlplane.contract.planning.objective_text import front_text, more_a_second
 from controlplane.terminal.bodies.limit_option import parse_limit
 from controlplane.terminal.studies.study_options import also_of, space_of
 from tests.processes import free_ports
-from tuner.study.study_text import changes, more_a_second
+from tuner.study.study_text import changes
 
 
 def row(number: int, study: Study) -> str:
@@ -120,8 +120,8 @@ def main() -> None:
             )
             with study_live(plan, asked, asked.max_duration_s + 120, start) as (client, study):
                 print(row(number + 1, study), flush=True)
-                for trial in client.trials(study.id):
-                    print(f"trial {trial.number}, {trial.kind}: {trial.knobs}: {trial.objective_s}, {trial.also_s}")
+                for ran in client.trials(study.id):
+                    print(f"trial {ran.number}, {ran.kind}: {ran.knobs}: {ran.objective_s}, {ran.also_s}")
                 for one in study.result.front if study.result else ():
                     told = ", ".join(front_text(aim, one) for aim in asked.objectives)
                     print(f"left to choose among: {told}: {one.knobs}")

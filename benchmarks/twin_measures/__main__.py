@@ -35,10 +35,10 @@ def main() -> int:
         return 0
     if given.engine == "vllm-server":
         with TemporaryDirectory() as folder:
-            sizes = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
+            of_server = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
             whole: list[tuple[list[Compared], list[Compared]]] = []
-            for number, one in enumerate(against_server.compare(*sizes), start=1):
-                whole.append(one)
+            for number, both in enumerate(against_server.compare(*of_server), start=1):
+                whole.append(both)
                 as_told, paced = ([found[place] for found in whole] for place in (0, 1))
                 print(f"After {number} of {given.rounds} rounds:\n\n{report(as_told)}\n")
                 print(f"At the pace that the server had beside each:\n\n{report(paced)}\n", flush=True)
@@ -46,8 +46,8 @@ def main() -> int:
     if given.engine == "vllm":
         seen = []
         with TemporaryDirectory() as folder:
-            sizes = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
-            for number, forecasts in enumerate(against_vllm.compare(*sizes), start=1):
+            of_vllm = (given.model, Path(folder), given.requests, given.rate, given.seed, given.rounds)
+            for number, forecasts in enumerate(against_vllm.compare(*of_vllm), start=1):
                 seen.append(forecasts)
                 print(f"After {number} of {given.rounds} rounds:\n\n{report(seen)}\n", flush=True)
         return 0

@@ -139,11 +139,11 @@ def report(rounds: Sequence[Sequence[Compared]]) -> str:
         errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in every]
         covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in every)
         wide = np.median([one.forecast[name][2] / one.forecast[name][1] for one in every])
-        real = [[one.measured[name] for one in found] for found in rounds]
+        truths = [[one.measured[name] for one in found] for found in rounds]
         told = [[one.forecast[name][0] for one in found] for found in rounds]
-        taus = list(map(kendall, real, told))
-        itself = [abs(b / a - 1) for one, other in pairwise(real) for a, b in zip(one, other, strict=True)]
-        own_tau = [kendall(one, other) for one, other in pairwise(real)]
+        taus = list(map(kendall, truths, told))
+        itself = [abs(b / a - 1) for one, other in pairwise(truths) for a, b in zip(one, other, strict=True)]
+        own_tau = [kendall(one, other) for one, other in pairwise(truths)]
         lines.append(
             f"- {name}: median error {np.median(errors):.1%}, worst {max(errors):.1%}, tau {np.mean(taus):.2f}; "
             f"intervals cover {covered} of {len(every)}, of which the middle one's ends are {wide:.2f} times apart"

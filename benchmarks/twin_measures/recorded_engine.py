@@ -110,7 +110,7 @@ class RecordedEngine:
             terms = terms_of(plan)  # Now: what is committed moves the plan's requests on.
             return plan
 
-        scheduler.schedule = seen  # type: ignore[method-assign]
+        scheduler.schedule = seen  # type: ignore[method-assign, assignment]
         with torch.inference_mode():
             while left or scheduler.has_work:
                 if not scheduler.has_work:

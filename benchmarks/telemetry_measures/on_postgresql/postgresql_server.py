@@ -97,7 +97,7 @@ class Postgresql:
                 self._seen[pid] = max(cpu_s_of(pid), self._seen.get(pid, 0.0))
         found: Counter[str] = Counter()
         for pid, seconds in self._seen.items():
-            found[self._roles[pid]] += seconds
+            found[self._roles[pid]] += seconds  # type: ignore[assignment]  # Seconds may be counted, too.
         return found
 
     def wal_bytes(self) -> int:
