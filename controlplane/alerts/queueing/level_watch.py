@@ -131,5 +131,9 @@ class LevelWatch(BaseModel):
 
 def _reached_by_all(values: Floats, ticks: int) -> Floats:
     """At each tick what it and those before it, so many in all, have reached; -inf where one of them is not known."""
-    known = np.concatenate([np.full(ticks - 1, -np.inf), np.where(np.isfinite(values), values, -np.inf)])
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(known, ticks).min(axis=-1))
+    known = np.where(np.isfinite(values), values, -np.inf)
+    reached = known.copy()
+    for ago in range(1, ticks):
+        np.minimum(reached[ago:], known[:-ago], out=reached[ago:])
+    reached[: ticks - 1] = -np.inf
+    return reached
