@@ -151,7 +151,7 @@ class ToldService:
         written = [self.store.writer.written(METRICS, Body(report, "", bounds)) for report, _ in bodies]
         spans = [self.store.intake.traces(one, "", PROTOBUF, ANYONE) for _, one in bodies if one]
         for outcome in await asyncio.gather(*written, *spans):
-            assert outcome.accepted and not outcome.refusals.count, outcome
+            assert outcome.accepted and not outcome.refusals.count, (outcome, outcome.refusals.messages)
 
     def alerts(self) -> list[Alert]:
         """Those that have fired, the oldest first."""

@@ -46,11 +46,13 @@ class Clock:
 
 
 class Engine:
-    """coming: (when it is handed to vLLM, its number, what it is)."""
+    """coming: (when it is handed to vLLM, its number, what it is). What is told of before `began_s` is another fault's,
+    or of warming up, which had another clock: steps are told a second or two after they were counted."""
 
     def __init__(self, engine: Any, folder: Path, clock: Clock, ring: Any) -> None:
         self.engine, self.folder, self.clock, self.ring = engine, folder, clock, ring
         self.coming: list[tuple[float, int, dict[str, Any]]] = []
+        self.began_s = clock.now_s
         self.told = ring.newest
         self.count = 0
         self.revision = 0
@@ -127,6 +129,7 @@ def drop(revision: int, knobs: dict[str, Any]) -> dict[str, Any]:
     while held.engine.has_unfinished_requests():
         held.clock.run(held.engine.step, 1.0)
     held.engine.reset_prefix_cache()
+    held.began_s = held.clock.now_s
     _events(held)
     return {"now_s": held.clock.now_s}
 
@@ -171,7 +174,8 @@ def _events(held: Engine) -> list[dict[str, Any]]:
     found = []
     while due := [one for one in held.ring.after(held.told) if one.first > held.told]:
         for first, record, _ in due:
-            found += events_of(first, record, held.revision)
+            told = events_of(first, record, held.revision)
+            found += [event for event in told if event["time"] >= held.began_s]
             held.told = first + record.events - 1
     return found
 
