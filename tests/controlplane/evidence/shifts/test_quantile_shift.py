@@ -81,6 +81,23 @@ def test_a_slowdown_of_three_windows_is_long_enough() -> None:
     assert [group.place for group in quantile_shift(before, during, 0.95, 0).groups if group.is_named] == [2]
 
 
+def test_a_node_whose_slow_requests_are_too_few_is_named_by_its_slower_half() -> None:
+    """A hundred requests a node, of which four take seven times as long: one more or less of these makes the mean of a
+    slow dozen."""
+    chance = np.random.default_rng(9)
+
+    def node(factor: float) -> Any:
+        longer = 1.0 + 6.0 * (chance.random(chance.poisson(10)) < 0.04)
+        return counted(0.035 * factor * longer * chance.lognormal(0.0, 0.3, longer.size))
+
+    def served(factors: list[float], blocks: int) -> Any:
+        return np.stack([np.stack([node(factor) for factor in factors]) for _ in range(blocks)])
+
+    found = [quantile_shift(served([1.0] * 4, BLOCKS), served([1.0, 1.0, 2.0, 1.0], 10), 0.95, 0) for _ in range(6)]
+    assert [[group.place for group in one.groups if group.is_named] for one in found] == [[2]] * 6
+    assert sum(one.groups[2].apart is not None and one.groups[2].apart.low > 1.0 for one in found) < 3
+
+
 def test_all_slower_names_none_however_the_tail_is_made_up() -> None:
     """The longest prompts are nearly all of the tail; but the others got as much slower."""
     chance = np.random.default_rng(2)
