@@ -32,13 +32,17 @@ NO_TERMS = summed(())
 
 @dataclass(frozen=True)
 class StepTold:
-    """What a node tells of a step: `StepEvent`'s counts, and when it ended on the engine's clock, seconds."""
+    """What a node tells of a step: `StepEvent`'s counts, and when it ended on the engine's clock, seconds. deliveries:
+    to how many requests it gave tokens after their first."""
 
     ended_s: float
     took_s: float
     drafted: int
     accepted: int
     kv_usage: float
+    deliveries: int = 0
+    drafted_at: Sequence[int] = ()
+    accepted_at: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ class RecordedEngine:
                 found.steps.append(Row(terms, took_s))
                 now += took_s
                 if self._heard is not None:
-                    found.told_steps.append(_step_told(self._heard, now, took_s))
+                    deliveries = sum(bool(output.tokens and marks[output.request]) for output in outputs)
+                    found.told_steps.append(_step_told(self._heard, now, took_s, deliveries))
                     self._heard = None
                 for output in outputs:
                     if output.tokens:
@@ -145,8 +150,17 @@ class RecordedEngine:
             self._heard = event
 
 
-def _step_told(event: StepEvent, ended_s: float, took_s: float) -> StepTold:
-    return StepTold(ended_s, took_s, event["draft_tokens"], event["accepted_tokens"], event["kv_usage"])
+def _step_told(event: StepEvent, ended_s: float, took_s: float, deliveries: int) -> StepTold:
+    return StepTold(
+        ended_s,
+        took_s,
+        event["draft_tokens"],
+        event["accepted_tokens"],
+        event["kv_usage"],
+        deliveries,
+        event.get("drafted_per_position", ()),
+        event.get("accepted_per_position", ()),
+    )
 
 
 def _request_told(request: Request, given: Sequence[float]) -> RequestTold:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 
 from benchmarks.twin_measures.recorded_engine import RequestTold, Served, StepTold
 from controlplane.contract import metrics
@@ -25,6 +26,8 @@ def task_of(served: Served, trace: Workload, config: EngineConfig, width_s: floa
         workload=workload,
         records=[_record(str(number), one) for number, one in enumerate(served.told_requests)],
         windows=_windows(served.told_steps, width_s),
+        drafted_at=_by_place([one.drafted_at for one in served.told_steps]),
+        accepted_at=_by_place([one.accepted_at for one in served.told_steps]),
     )
 
 
@@ -66,7 +69,12 @@ def _windows(steps: Sequence[StepTold], width_s: float) -> list[StepWindow]:
             seconds=sum(one.took_s for one in inside),
             drafted=sum(one.drafted for one in inside),
             accepted=sum(one.accepted for one in inside),
+            deliveries=sum(one.deliveries for one in inside),
             kv_usage=inside[-1].kv_usage,
         )
         for number, inside in sorted(found.items())
     ]
+
+
+def _by_place(steps: Sequence[Sequence[int]]) -> list[float]:
+    return [float(sum(column)) for column in zip_longest(*steps, fillvalue=0)]

@@ -10,7 +10,11 @@ from controlplane.contract.knobs import EngineConfig
 from tests.tuner.served_pool import traffic
 
 REQUEST = RequestTold(0.1, 0.3, 0.6, 1.6, prompt_tokens=40, cached_tokens=16, output_tokens=11)
-STEPS = [StepTold(0.4, 0.1, 0, 0, 0.1), StepTold(0.49, 0.09, 2, 1, 0.2), StepTold(1.2, 0.2, 2, 2, 0.3)]
+STEPS = [
+    StepTold(0.4, 0.1, 0, 0, 0.1, deliveries=3),
+    StepTold(0.49, 0.09, 2, 1, 0.2, 2, (1, 1), (1, 0)),
+    StepTold(1.2, 0.2, 2, 2, 0.3, 1, (2,), (2,)),
+]
 
 
 def test_a_requests_times_become_its_waterfall_and_steps_their_windows() -> None:
@@ -27,4 +31,6 @@ def test_a_requests_times_become_its_waterfall_and_steps_their_windows() -> None
         START.timestamp(), 2, 2, 1, 0.2,
     )  # fmt: skip
     assert first.seconds == pytest.approx(0.19)
+    assert (first.deliveries, second.deliveries) == (5, 1)
+    assert (task.drafted_at, task.accepted_at) == ([3.0, 1.0], [3.0, 0.0])
     assert (second.start_s, second.steps) == (START.timestamp() + 1.0, 1)
