@@ -13,7 +13,7 @@ from controlplane.contract.planning.whatif import StepWindow, TwinTask
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.prompt_spans import prompt_rows
-from tuner.twin.costs.telemetry_fit import kv_tokens, rows
+from tuner.twin.costs.telemetry_fit import kv_tokens, piece_of, rows
 from tuner.twin.seen_hits import with_seen_hits
 from tuner.twin.simulated_engine import EngineShape
 from tuner.workload.rescale import cut
@@ -41,7 +41,7 @@ class Known:
 
     def rows(self, to_s: float) -> list[Row]:
         """Of the windows that end by then, in their order."""
-        found = rows(self.records, self._windows(to_s), self.task.config.max_num_batched_tokens)
+        found = rows(self.records, self._windows(to_s), piece_of(self.task.config))
         if len(found) < FEWEST_WINDOWS:
             raise NotFound(
                 f"pool {self.task.asked.pool}: {len(found)} windows with steps in the part of the span that the twin "
@@ -52,7 +52,7 @@ class Known:
 
     def prompt_rows(self, to_s: float) -> list[Row]:
         """Of the time of prompts in the same windows."""
-        return prompt_rows(self.records, self._windows(to_s), self.task.config.max_num_batched_tokens)
+        return prompt_rows(self.records, self._windows(to_s), piece_of(self.task.config))
 
     def _windows(self, to_s: float) -> list[StepWindow]:
         """In the first ones requests still ran that came before the span, and are not known: they are left out, as far

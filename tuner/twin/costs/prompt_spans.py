@@ -16,8 +16,9 @@ from tuner.twin.costs.step_terms import summed
 from tuner.twin.costs.telemetry_fit import SAME_STEP_S, Computed, computed_by_node, prompt_terms, stretch_of
 
 
-def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], budget: int) -> list[Row]:
-    """A row for each of these windows in which prompts began to be computed. budget: tokens that a step may compute."""
+def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow], piece: int) -> list[Row]:
+    """A row for each of these windows in which prompts began to be computed. piece: the most of one prompt that a step
+    may compute."""
     wanted = {(window.node, round(window.start_s / window.width_s)) for window in windows}
     width_s = windows[0].width_s if windows else 1.0
     deliveries = sum(window.deliveries for window in windows)
@@ -33,7 +34,7 @@ def prompt_rows(records: Iterable[RequestRecord], windows: Sequence[StepWindow],
             running = [one for one in running if one[0].last_token_s > start_s]
             at = (node, int(start_s // width_s))
             if at in wanted:
-                found[at].append(_row(together, running, start_s, end_s, budget, drafted))
+                found[at].append(_row(together, running, start_s, end_s, piece, drafted))
     return [
         Row(summed(row.terms for row in several), sum(row.seconds for row in several), stretch_of(window))
         for (_, window), several in sorted(found.items())
@@ -63,11 +64,11 @@ def _row(
     running: Sequence[Computed],
     start_s: float,
     end_s: float,
-    budget: int,
+    piece: int,
     drafted: float,
 ) -> Row:
     """drafted: tokens for each decode."""
-    prompts = [prompt_terms(record, budget) for _, record in together]
+    prompts = [prompt_terms(record, piece) for _, record in together]
     ended = sorted(span.first_token_s for span, _ in together)
     at_least = 1 + sum(after - before > SAME_STEP_S for before, after in pairwise(ended))
     steps = max(at_least, *(chunks for _, chunks, *_ in prompts))

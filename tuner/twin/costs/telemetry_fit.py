@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.whatif import ComputedSpan, StepWindow, in_windows, span_of
 from tuner.twin.costs.nonnegative_fit import Row
 from tuner.twin.costs.step_terms import NAMES
@@ -26,13 +27,18 @@ SAME_STEP_S = 5e-4
 Computed = tuple[ComputedSpan, RequestRecord]
 
 
-def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget: int) -> list[Row]:
-    """A row for each window whose steps are known. budget: tokens that a step may compute."""
+def piece_of(config: EngineConfig) -> int:
+    """The most of one prompt that a step may compute."""
+    return min(config.max_num_batched_tokens, config.prefill_chunk_size or config.max_num_batched_tokens)
+
+
+def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], piece: int) -> list[Row]:
+    """A row for each window whose steps are known. piece: as of `piece_of`."""
     by_node: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(_none))
     known = list(windows)
     width_s = known[0].width_s if known else 1.0
     for record in records:
-        _add(by_node[record.node], record, width_s, budget)
+        _add(by_node[record.node], record, width_s, piece)
     told = [(window, by_node[window.node].get(round(window.start_s / width_s), _none())) for window in known]
     decoded = sum(amounts[_DECODED] for _, amounts in told)
     delivered = 1.0
@@ -58,10 +64,10 @@ def _none() -> list[float]:
     return [0.0] * (_DECODED + 2)
 
 
-def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float, budget: int) -> None:
+def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float, piece: int) -> None:
     span, outputs = span_of(record), max(0, record.output_tokens - 1)
     for number, share in _shares(span.scheduled_s, span.first_token_s, width_s):
-        for place, amount in enumerate(prompt_terms(record, budget), 1):
+        for place, amount in enumerate(prompt_terms(record, piece), 1):
             windows[number][place] += share * amount
     for number, share in _shares(span.first_token_s, span.last_token_s, width_s):
         given = share * outputs
@@ -69,10 +75,10 @@ def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float,
         windows[number][_DECODED + 1] += given * (record.prompt_tokens + outputs / 2)
 
 
-def prompt_terms(record: RequestRecord, budget: int) -> tuple[float, float, float, float, float]:
+def prompt_terms(record: RequestRecord, piece: int) -> tuple[float, float, float, float, float]:
     """Of the request's prompt, all but the steps themselves."""
     cached, computed = record.cached_tokens, max(1, record.prompt_tokens - record.cached_tokens)
-    chunks = math.ceil(computed / max(1, budget))
+    chunks = math.ceil(computed / max(1, piece))
     attended = computed * (cached + computed / 2) if computed > 1 else 0.0
     return computed, chunks if computed > 1 else 0, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended
 

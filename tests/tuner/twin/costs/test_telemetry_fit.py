@@ -9,6 +9,7 @@ from tests.tuner.served_pool import TRUTH, Served, traffic
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.costs.prompt_spans import prompt_rows
 from tuner.twin.costs.telemetry_fit import rows
+from tuner.twin.known_pool import known_of
 
 BUDGET, LENGTH = 256, 8
 DRAFTS = Drafts(0.25, (0.85,))
@@ -28,6 +29,17 @@ def test_with_drafts_a_window_costs_what_it_took(task: TwinTask) -> None:
     ratios = [TRUTH.seconds(row.terms) / row.seconds for row in rows(task.records, task.windows[2:-4], BUDGET)]
     assert 0.98 < float(np.median(ratios)) < 1.02
     assert min(ratios) > 0.95 and max(ratios) < 1.05
+
+
+@pytest.mark.slow
+def test_with_small_pieces_a_window_costs_what_it_took() -> None:
+    """Steps may hold 1,024 tokens, but of each prompt 16 only: each piece begins anew, and reads all before it."""
+    config = parse_config({"max_num_batched_tokens": 1024, "prefill_chunk_size": 16, "max_num_seqs": 16})
+    short = traffic(seed=4, requests=100, per_s=0.5)
+    long = [one.model_copy(update={"input_length": 1200, "hash_ids": []}) for one in short.requests]
+    known = known_of(Served(short.model_copy(update={"requests": long}), config).task(WhatIfCreate(pool="chat")))
+    ratios = [TRUTH.seconds(row.terms) / row.seconds for row in known.rows(known.until_s)]
+    assert 0.98 < float(np.median(ratios)) < 1.02
 
 
 @pytest.mark.slow
