@@ -101,6 +101,8 @@ from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 DRY_RUN_TIMEOUT_S = 90.0
 WHAT_IF_TIMEOUT_S = 210.0
 APPLY_TIMEOUT_S = 60.0
+TRY_TIMEOUT_S = 30.0
+"""Of what waits for somebody else's receiver, which has ten seconds."""
 
 
 class ResourceCalls(Connection):
@@ -514,7 +516,8 @@ class ResourceCalls(Connection):
 
     def test_destination(self, destination_id: int) -> Delivery:
         """Send a signed test alert now, once; the answer says what came of it."""
-        return self._one(Delivery, "POST", f"/api/v1/destinations/{destination_id}/test")
+        path = f"/api/v1/destinations/{destination_id}/test"
+        return self._one(Delivery, "POST", path, timeout_s=TRY_TIMEOUT_S)
 
     def preview_destination(self, wanted: DestinationPreview) -> DestinationPreviewed:
         """What it would be told with these templates; nothing is sent."""

@@ -8,4 +8,4 @@ def share_text(share: float, digits: int = 0) -> str:
     """96 %: with a space, as ISO 80000-1 writes it. Over 10,000 % and under -10,000 % are not told to the digit."""
     if abs(share) > MOST_TOLD:
         return f"{'over ' if share > 0 else 'under -'}{100.0 * MOST_TOLD:,.0f} %"
-    return f"{100.0 * share:.{digits}f} %"
+    return f"{round(100.0 * share, digits) + 0.0:.{digits}f} %"  # Plus nothing: no "-0 %".

@@ -42,8 +42,9 @@ def _facts(incident: IncidentDetail, link: str) -> Iterator[tuple[str, str]]:
     yield "Opened", _moment(incident.opened_at)
     yield "Acknowledged", _by(incident.acknowledged_at, incident.acknowledged_by)
     yield "Resolved", _by(incident.resolved_at, incident.resolved_by)
-    yield "Time to detect", _between(incident.onset_at, incident.opened_at)
-    yield "Time to acknowledge", _between(incident.opened_at, incident.acknowledged_at)
+    detected = min([one.fired_at for one in _alerts_of(incident) if one.fired_at] + [incident.opened_at])
+    yield "Time to detect", _between(incident.onset_at, detected)
+    yield "Time to acknowledge", _between(detected, incident.acknowledged_at)
     yield "Time to resolve", _between(incident.onset_at, incident.resolved_at)
     yield "Page", f"<{link}>"
 

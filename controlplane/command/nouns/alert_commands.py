@@ -1,5 +1,6 @@
 """`tailwright alerts`: what is open, why, what is being done about it, and whom it was told."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from controlplane.contract.bodies.alerts import Alert, AlertState, StageShift
 from controlplane.contract.channels.destinations import Delivery
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.share_text import share_text
+from controlplane.terminal.output.moved_lines import print_moved
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
@@ -38,14 +40,13 @@ STAGES: Columns[StageShift] = {
     "share": lambda shift: share_text(shift.share_of_increase),
 }
 DELIVERIES: Columns[Delivery] = {
-    "destination": lambda delivery: str(delivery.destination_id),
     "tells": lambda delivery: delivery.status,
     "state": lambda delivery: delivery.state.value,
     "attempts": lambda delivery: str(delivery.attempts),
     "delivered": lambda delivery: moment_text(delivery.delivered_at),
     "last error": lambda delivery: delivery.last_error or "-",
 }
-TOLD_APART = ("summary", "diagnosis", "evidence", "updates", "remedies")
+TOLD_APART = ("summary", "diagnosis", "evidence", "updates", "remedies", "value", "threshold")
 
 
 @app.command("list")
@@ -74,25 +75,44 @@ def show(
         return
     typer.echo(f"{alert.summary}\n")
     show_record(alert, as_json=False, leave_out=TOLD_APART)
+    for line in _figures(alert):
+        typer.echo(line)
+    for incident in client.incidents(alert_id=number):
+        owner = f", owner {incident.owner}" if incident.owner else ""
+        typer.echo(f"incident {incident.id} {incident.state.value}{owner}")
     if alert.diagnosis is not None:
-        typer.echo(f"\n{alert.diagnosis.summary}")
+        typer.echo("" if alert.diagnosis.summary == alert.summary else f"\n{alert.diagnosis.summary}")
         for cause in alert.diagnosis.causes:
             typer.echo(f"- {cause.get('message', cause.get('cause'))}")
         if alert.diagnosis.stages:
             typer.echo("")
             print_items(alert.diagnosis.stages, STAGES)
+        if alert.diagnosis.attribution is not None:
+            print_moved(alert.diagnosis.attribution)
     for step in alert.remedies:
         typer.echo(f"\n{step.title}: {step.why}")
     deliveries = client.deliveries(number)
     if deliveries:
         typer.echo("")
-        print_items(deliveries, DELIVERIES)
+        names = {one.id: one.name for one in client.destinations()}
+        named: Columns[Delivery] = {"destination": lambda one: names.get(one.destination_id, str(one.destination_id))}
+        print_items(deliveries, {**named, **DELIVERIES})
 
 
 def open_alerts(client: Client) -> list[Alert]:
     """Newest first; what is resolved, which may be years of it, is not asked for."""
     found = [*client.alerts(AlertState.FIRING), *client.alerts(AlertState.PENDING)]
     return sorted(found, key=lambda alert: alert.id, reverse=True)
+
+
+def _figures(alert: Alert) -> Iterator[str]:
+    """What was observed, what it is held against, and how sure that is."""
+    if alert.value is not None:
+        yield f"observed {duration_text(alert.value)}"
+    if alert.threshold is not None:
+        yield f"limit or baseline {duration_text(alert.threshold)}"
+    if sure := alert.evidence.get("error_rate", {}).get("statement"):
+        yield f"how sure: {sure}"
 
 
 def _figure(seconds: float | None) -> str:

@@ -9,6 +9,7 @@ from controlplane.contract.bodies.alerts import OURS
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import Incident, IncidentAlert, IncidentSplit, TimelineEntry
+from controlplane.terminal.output.moved_lines import print_moved
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
@@ -49,7 +50,7 @@ TIMELINE: Columns[TimelineEntry] = {
     "who": lambda entry: entry.actor,
     "words": lambda entry: entry.text,
 }
-TOLD_APART = ("title", "causes", "confirmed_cause", "members", "notes", "timeline")
+TOLD_APART = ("title", "causes", "confirmed_cause", "attribution", "members", "notes", "timeline")
 
 
 @app.command("list")
@@ -68,7 +69,7 @@ def listing(
 @app.command("show")
 @calls_service()
 def show(client: Client, number: Number, as_json: Json = False) -> None:
-    """One incident: its causes, its alerts, and everything that happened. The evidence stands in --json."""
+    """One incident: its causes, its alerts, and everything that happened. More stands in --json."""
     found = client.incident(number)
     if as_json:
         print_json(found)
@@ -79,6 +80,8 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
         typer.echo(f"- {named.get('message', named.get('cause'))}")
     if found.confirmed_cause is not None:
         typer.echo(f"Confirmed by {found.confirmed_cause.by}: {found.confirmed_cause.cause.value}")
+    if found.attribution is not None:
+        print_moved(found.attribution)
     typer.echo("")
     print_items(found.members, MEMBERS)
     typer.echo("")

@@ -60,12 +60,21 @@ def test_it_says_what_is_known_and_leaves_room_for_the_rest(alert: Callable[...,
     ]
     text = post_mortem(incident_of(made), LINK)
     assert text.startswith("# Post-mortem: incident 4\n\nTTFT p99 rose\n")
-    assert "| Time to detect | 90.0 s |" in text and "| Owner | team \\| chat |" in text and f"<{LINK}>" in text
+    assert "| Time to detect | 10.0 s |" in text and "| Owner | team \\| chat |" in text and f"<{LINK}>" in text
     assert "- TTFT went from 250 ms to 1.50 s." in text
     assert "| queue | 10 ms | 500 ms | 20 ms | - | 90 % |" in text
     assert "1. load rose" in text and "- 2030-01-01 12:01:00, ada: we looked" in text
     for heading in ("Timeline (UTC)", "Alerts", "What went well", "What went badly", "Actions"):
         assert f"\n## {heading}\n" in text
+
+
+def test_it_was_detected_when_the_first_alert_fired_and_acknowledged_after_that(alert: Callable[..., Alert]) -> None:
+    incident = incident_of(alert(1, began_s=30), alert(2, began_s=20))
+    incident.acknowledged_at = START + timedelta(seconds=100)
+    text = post_mortem(incident, LINK)
+    assert "| Time to detect | 30.0 s |" in text and "| Time to acknowledge | 70.0 s |" in text
+    nobody_told = post_mortem(incident_of(), LINK)
+    assert "| Time to detect | 90.0 s |" in nobody_told
 
 
 @pytest.mark.parametrize("evil", ["a | b\n| c |", "# head", "<script>x</script>", "[x](javascript:y)", "`code`"])

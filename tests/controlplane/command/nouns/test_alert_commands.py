@@ -88,9 +88,13 @@ def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
     assert plane.json("alerts", "show", number)["fingerprint"] == alert["fingerprint"]
     said = plane.run("alerts", "show", number).stdout
     assert said.startswith("TTFT p99 is 2") and "pool" in said
+    assert "\nobserved 2" in said and "\nlimit or baseline 10 ms\n" in said and "\nhow sure: " in said
+    wait_for("it is of an incident", lambda: plane.get(f"incidents?alert_id={number}")["items"])
+    assert "\nincident 1 open\n" in plane.run("alerts", "show", number).stdout
     wait_for("it was tried", lambda: plane.get("deliveries")["items"][0]["attempts"])
     assert "waiting" in plane.run("destinations", "show", hook).stdout
-    assert "waiting" in plane.run("alerts", "show", number).stdout
+    told = plane.run("alerts", "show", number).stdout.splitlines()
+    assert any(line.split()[:3] == ["hook", "firing", "waiting"] for line in told)
     silence = plane.json("silences", "create", "--alert", number, "--for", "2h", "--comment", "known")
     assert silence["matchers"] == alert["labels"]
     assert plane.json("silences", "list") == plane.get("silences")
