@@ -9,6 +9,7 @@ from controlplane import ledger
 from controlplane.alerts.notify import destination_fields, letters, outbox
 from controlplane.alerts.notify.destination_view import destination_view
 from controlplane.alerts.notify.kept_secrets import with_kept
+from controlplane.alerts.symptoms.usual_severity import with_severity
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,
@@ -64,6 +65,7 @@ def create_rule(
     origin: str | None = None,
 ) -> AlertRule:
     """origin: the file that makes it."""
+    wanted = with_severity(wanted)
     rule = add_rule(session, wanted, now, origin)
     message, said = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
     ledger.append(session, now, actor, "alert_rule.created", f"alert-rule/{rule.id}", message, rule=said)
@@ -72,7 +74,7 @@ def create_rule(
 
 def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime, origin: str | None = None) -> AlertRule:
     """As `create_rule`, without a word in the ledger: that is for who adds several at once."""
-    row = AlertRuleRow(**_rule_fields(wanted), created_at=now, origin=origin)
+    row = AlertRuleRow(**_rule_fields(with_severity(wanted)), created_at=now, origin=origin)
     session.add(row)
     session.flush()
     return rule_view(row)
@@ -92,7 +94,7 @@ def update_rule(
 
     origin: the file that says so; one that a file made is that one's from now on.
     """
-    row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
+    wanted, row = with_severity(wanted), existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     fields = _rule_fields(wanted)
     afresh = (row.condition, row.pool) != (fields["condition"], fields["pool"]) or not wanted.enabled
     row.sqlmodel_update(fields)
@@ -137,8 +139,7 @@ def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_
 
 
 def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
-    fields = wanted.model_dump(mode="json", include=set(AlertRuleCreate.model_fields), exclude={"severity"})
-    return {**fields, "severity": wanted.severity.value}
+    return wanted.model_dump(mode="json", include=set(AlertRuleCreate.model_fields))
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------

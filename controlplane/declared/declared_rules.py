@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from controlplane.alerts import store
 from controlplane.alerts.checks import check_rule
+from controlplane.alerts.symptoms.usual_severity import with_severity
 from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredRule
 from controlplane.declared.declarable import ALL, Declarable, fields_of
 from controlplane.declared.reconciliation import Thing
@@ -25,7 +26,7 @@ class DeclaredRules(Declarable[DeclaredRule]):
             self.hand.check_remedy(wanted.remedy)
 
     def thing(self, wanted: DeclaredRule, there: Sequence[Thing]) -> Thing:
-        return Thing(wanted.name, wanted.name, wanted.origin, fields_of(wanted))
+        return Thing(wanted.name, wanted.name, wanted.origin, fields_of(with_severity(wanted)))
 
     def create(self, wanted: DeclaredRule) -> int:
         hand = self.hand

@@ -8,7 +8,18 @@ from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertState
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated
 from web.access.viewer import may_operate
-from web.alerting.rule_fields import REMEDIES, TITLES, field_of, fields_of, in_words, rule_said, usual_said, wanted_rule
+from web.alerting.rule_fields import (
+    REMEDIES,
+    SYMPTOM,
+    TITLES,
+    field_of,
+    fields_of,
+    in_words,
+    rule_said,
+    severities_of,
+    usual_said,
+    wanted_rule,
+)
 from web.alerting.rule_trial import SPANS, USUAL, tried
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection, is_number
@@ -86,7 +97,7 @@ def form_context(client: Client, before: AlertRule | None, said: Mapping[str, st
     kind = said["kind"]
     fleet = client.fleet()
     serving = [place for place, role in enumerate(fleet.role) if role is NodeRole.SERVING]
-    symptoms = client.symptoms() if kind == "symptom" else []
+    symptoms = client.symptoms() if kind == SYMPTOM else []
     return {
         "rule": before,
         "number": NEW if before is None else str(before.id),
@@ -94,6 +105,7 @@ def form_context(client: Client, before: AlertRule | None, said: Mapping[str, st
         "fields": fields_of(kind),
         "kinds": TITLES,
         "pools": sorted({fleet.pool[place] for place in serving}),
+        "severities": severities_of(kind),
         "symptoms": {"": "–", **{one.id: one.title for one in symptoms if one.limit is not None}},
         "remedies": REMEDIES,
         "spans": SPANS,

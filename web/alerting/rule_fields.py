@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition, RegressionCondition, Remedy
+from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition, RegressionCondition, Remedy, Severity
 from controlplane.contract.bodies.remedies import RemedyPolicy
 from controlplane.contract.errors import BadRequest
 from web.frame.model_fields import ModelField, field_of_model, read, written
@@ -19,6 +19,12 @@ KINDS: dict[str, type[BaseModel]] = {one.model_fields["kind"].default: one for o
 TITLES = {kind: str(model.model_fields["kind"].description) for kind, model in KINDS.items()}
 NAMED = {"q": "Quantiles", "for_s": "Lasts for", "min_count": "At least so many requests"}
 """Fields whose names alone do not say what they are."""
+SYMPTOM = "symptom"
+SEVERITIES = {
+    Severity.PAGE.value: "page: somebody is woken",
+    Severity.TICKET.value: "ticket: it waits for the morning",
+}
+USUAL_SEVERITY = "as the catalogue has the symptom"
 FRAME = ("name", "pool", "severity", "enabled", "remedy")
 """What every rule's form has."""
 REMEDIES = {
@@ -39,16 +45,28 @@ def fields_of(kind: str) -> list[ModelField]:
 def rule_said(rule: AlertRuleCreate) -> dict[str, str]:
     """The form of a rule that is there."""
     remedy = "" if rule.remedy is None else rule.remedy.policy.value
-    frame = (rule.name, rule.pool or "", rule.severity.value, "yes" if rule.enabled else "no", remedy)
+    frame = (
+        rule.name,
+        rule.pool or "",
+        (rule.severity.value if rule.severity else ""),
+        "yes" if rule.enabled else "no",
+        remedy,
+    )
     said = {"kind": rule.condition.kind, **dict(zip(FRAME, frame, strict=True))}
     for field in fields_of(rule.condition.kind):
         said[field.name] = written(field.shape, getattr(rule.condition, field.name))
     return said
 
 
+def severities_of(kind: str) -> dict[str, str]:
+    """What a rule of the kind may be: of a symptom the catalogue knows how urgent it is."""
+    return {"": USUAL_SEVERITY, **SEVERITIES} if kind == SYMPTOM else SEVERITIES
+
+
 def usual_said(kind: str) -> dict[str, str]:
     """The form of a new rule."""
-    said = {"kind": kind, "name": "", "pool": "", "severity": "page", "enabled": "yes", "remedy": ""}
+    severity = "" if kind == SYMPTOM else Severity.PAGE.value
+    said = {"kind": kind, "name": "", "pool": "", "severity": severity, "enabled": "yes", "remedy": ""}
     return said | {field.name: field.usual for field in fields_of(kind)}
 
 
@@ -70,7 +88,7 @@ def wanted_rule(said: Mapping[str, str], before: Remedy | None = None) -> AlertR
     wanted = {
         "name": said.get("name", "").strip(),
         "pool": said.get("pool", "").strip() or None,
-        "severity": said.get("severity", ""),
+        "severity": said.get("severity") or None,
         "enabled": said.get("enabled", "yes") == "yes",
         "remedy": remedy,
         "condition": condition,

@@ -19,6 +19,7 @@ from controlplane.alerts.dry_run.remembered_telemetry import RememberedTelemetry
 from controlplane.alerts.lives.judged import Judged, judged
 from controlplane.alerts.lives.lifecycle import Draft
 from controlplane.alerts.lives.machine import Event
+from controlplane.alerts.symptoms.usual_severity import with_severity
 from controlplane.alerts.tables import AlertRow
 from controlplane.contract.bodies.alerts import (
     AlertRule,
@@ -95,7 +96,7 @@ def dry_run(
         )
     remembered = RememberedTelemetry(telemetry, past.end)
     kind = kind_of(Sources(database, remembered, math.inf, past.width_s))
-    rule = AlertRule(**wanted.model_dump(), id=RULE_ID, created_at=past.start)
+    rule = AlertRule(**with_severity(wanted).model_dump(), id=RULE_ID, created_at=past.start)
     seen = _snapshot(database, telemetry, rule, past)
     lives = {pool: Life(past.start) for pool in sorted(seen.pools)}
     began, at, step = elapsed_s(), past.start, timedelta(seconds=max(kind_of.dry_run_step_s, past.width_s))

@@ -302,8 +302,10 @@ class AlertRuleCreate(BaseModel):
     condition: Condition = Field(
         discriminator="kind", description="what makes it fire; `kind` says which of the forms it has"
     )
-    severity: Severity = Field(
-        default=Severity.PAGE, description="`page` wakes somebody, `ticket` waits for the morning"
+    severity: Severity | None = Field(
+        default=None,
+        description="`page` wakes somebody, `ticket` waits for the morning; null: as the catalogue has the symptom, "
+        "`page` for every other kind",
     )
     remedy: Remedy | None = Field(
         default=None, description="what the service starts by itself when it fires; null: nothing"
@@ -314,6 +316,7 @@ class AlertRuleCreate(BaseModel):
 class AlertRule(AlertRuleCreate):
     """An alert rule as it is kept."""
 
+    severity: Severity = Field(description="`page` wakes somebody, `ticket` waits for the morning")
     id: int = Field(description="the rule's number")
     created_at: datetime = Field(description="when it was made")
     origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")

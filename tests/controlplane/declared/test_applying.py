@@ -174,3 +174,11 @@ def test_two_who_apply_at_once_make_a_thing_once(postgres_schema_url: str) -> No
     finally:
         for database in databases:
             database.close()
+
+
+def test_a_symptom_that_no_file_calls_urgent_is_as_urgent_as_its_runbook_says(applies: Undone) -> None:
+    wanted = {"name": "KV", "origin": "a.toml", "condition": {"kind": "symptom", "symptom": "kv_near_full"}}
+    assert applies(alert_rules=[wanted]).changed
+    assert [row.severity for row in applies.session.exec(select(AlertRuleRow))] == ["ticket"]
+    assert not applies(alert_rules=[wanted], dry_run=True).changed
+    assert applies(alert_rules=[{**wanted, "severity": "page"}], dry_run=True).changed

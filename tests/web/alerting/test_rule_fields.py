@@ -11,6 +11,7 @@ from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
     BurnRateCondition,
     Remedy,
+    Severity,
     SymptomCondition,
 )
 from controlplane.contract.bodies.remedies import RemedyPolicy
@@ -19,10 +20,12 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.errors import BadRequest
 from web.alerting.rule_fields import (
     KINDS,
+    USUAL_SEVERITY,
     field_of,
     fields_of,
     in_words,
     rule_said,
+    severities_of,
     usual_said,
     wanted_rule,
 )
@@ -112,3 +115,12 @@ def test_a_rule_is_told_in_a_line() -> None:
     assert [in_words(rule) for rule in MADE] == ["ttft p95 600ms, e2e p99.9 90s", "the limits of agent", "errors"]
     assert in_words(DEFAULT_RULES[0]) == "the stages of a request at p95, p99 against their baseline"
     assert in_words(AlertRuleCreate(name="d", condition=KINDS["drift"]())) == "a node does not run what it should"
+
+
+def test_a_new_symptom_is_as_urgent_as_the_catalogue_has_it_and_says_so() -> None:
+    said = {**usual_said("symptom"), "name": "r", "symptom": "kv_near_full"}
+    assert said["severity"] == "" and severities_of("symptom")[""] == USUAL_SEVERITY
+    assert wanted_rule(said).severity is None
+    for kind in KINDS:
+        assert usual_said(kind)["severity"] in severities_of(kind)
+    assert wanted_rule({**usual_said("drift"), "name": "r"}).severity is Severity.PAGE
