@@ -38,6 +38,8 @@ from controlplane.telemetry import Question, Span, TelemetryReader
 
 LAG_S = 10.0
 MOST_TIMES = 200
+STEPS = 1000
+"""Of the past so many steps are looked through for where traffic begins."""
 WEEK_S = 7 * 86400.0
 BUDGET_S = 20.0
 """What one dry run may take; what has not been judged by then is not."""
@@ -97,28 +99,34 @@ def dry_run(
     remembered = RememberedTelemetry(telemetry, past.end)
     kind = kind_of(Sources(database, remembered, math.inf, past.width_s))
     rule = AlertRule(**with_severity(wanted).model_dump(), id=RULE_ID, created_at=past.start)
-    seen = _snapshot(database, telemetry, rule, past)
+    began_at = _first_traffic(telemetry, past)
+    seen = _snapshot(database, rule, began_at)
     lives = {pool: Life(past.start) for pool in sorted(seen.pools)}
     began, at, step = elapsed_s(), past.start, timedelta(seconds=max(kind_of.dry_run_step_s, past.width_s))
     while at < past.end and elapsed_s() - began < budget_s:
         at = min(at + step, past.end)
         _judge(kind, rule, lives, seen, at, database)
-    return _answer(past, at, lives)
+    return _answer(past, at, lives, min((began_at[pool] for pool in lives if pool in began_at), default=past.start))
 
 
-def _snapshot(database: Database, telemetry: TelemetryReader, rule: AlertRule, past: Past) -> Snapshot:
+def _first_traffic(telemetry: TelemetryReader, past: Past) -> dict[str, datetime]:
+    """Pool to when its traffic begins in the past, to a step; one without any is not there."""
+    span = Span(past.start, past.end)
+    step_s = past.width_s * math.ceil((past.end - past.start).total_seconds() / past.width_s / STEPS)
+    found: dict[str, datetime] = {}
+    for ask, metric in ((telemetry.counts, E2E), (telemetry.counts, TTFT), (telemetry.scalars, RUNNING)):
+        for one in ask(Question(metric.short, span, (POOL.label,), step_s=step_s)):
+            pool, times = one.labels.get(POOL.label, ""), [time for time, _ in one.steps]
+            found[pool] = max(past.start, min([*times, found.get(pool, past.end)]))
+    return found
+
+
+def _snapshot(database: Database, rule: AlertRule, found: Iterable[str]) -> Snapshot:
     with database.read_session() as session:
         seen = Snapshot([(rule, 1)], fleet.nodes(session), {}, [])
-    span = Span(past.start, past.end)
-    found: set[str] = set()
-    for metric in (E2E, TTFT):
-        found |= {
-            one.labels.get(POOL.label, "") for one in telemetry.counts(Question(metric.short, span, (POOL.label,)))
-        }
-    found |= {one.labels.get(POOL.label, "") for one in telemetry.scalars(Question(RUNNING.short, span, (POOL.label,)))}
     serving = {node.pool for node in seen.nodes if node.role is NodeRole.SERVING}
     trial = {node.pool for node in seen.nodes} - serving
-    seen.pools = {pool for pool in (found | serving) - trial - {""} if rule.pool in (None, pool)}
+    seen.pools = {pool for pool in ({*found} | serving) - trial - {""} if rule.pool in (None, pool)}
     return seen
 
 
@@ -191,11 +199,12 @@ def _row(draft: Draft) -> AlertRow:
     )
 
 
-def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life]) -> DryRun:
+def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life], traffic_from: datetime) -> DryRun:
+    """How often it is a week is of the time since there has been traffic: before it nothing could fire."""
     times = sorted((one for life in lives.values() for one in life.times), key=lambda one: one.fired_at)
     for one in times:
         one.lasted_s = ((one.resolved_at or judged_to) - one.fired_at).total_seconds()
-    tried_s = max((judged_to - past.start).total_seconds(), WINDOW_S)
+    tried_s = max((judged_to - traffic_from).total_seconds(), WINDOW_S)
     return DryRun(
         start=past.start,
         end=past.end,
@@ -206,7 +215,7 @@ def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life]) -> DryRu
         a_week=round(len(times) * WEEK_S / tried_s, 2),
         firing_s=_covered_s(times),
         times=times[:MOST_TIMES],
-        notes=list(_notes(past, judged_to, lives)),
+        notes=list(_notes(past, judged_to, lives, traffic_from)),
     )
 
 
@@ -220,7 +229,13 @@ def _covered_s(times: Iterable[WouldHaveFired]) -> float:
     return total_s
 
 
-def _notes(past: Past, judged_to: datetime, lives: Mapping[str, Life]) -> Iterable[str]:
+def _notes(past: Past, judged_to: datetime, lives: Mapping[str, Life], traffic_from: datetime) -> Iterable[str]:
+    if traffic_from > past.start:
+        hours = (judged_to - traffic_from).total_seconds() / 3600.0
+        yield (
+            f"there was no traffic before {traffic_from:%Y-%m-%d %H:%M} UTC: how often it is a week is reckoned "
+            f"from the {hours:.2g} h since"
+        )
     if past.width_s > WINDOW_S:
         yield (
             f"of this past windows of {past.width_s:g} s are kept, live ones are {WINDOW_S:g} s: what is shorter than "

@@ -46,9 +46,13 @@ def show_trial(rule: Mapping[str, Any], found: DryRun) -> None:
     span = f"{moment_text(found.start)} to {moment_text(found.judged_to)}"
     pools = ", ".join(found.pools) or "no pool"
     name = rule.get("name", "the rule")
-    typer.echo(f"{name}: would have fired {found.fired} times, {found.a_week:g} a week ({span}, {pools})")
+    typer.echo(f"{name}: would have fired {times_text(found.fired)}, {found.a_week:g} a week ({span}, {pools})")
     for note in found.notes:
         typer.echo(f"note: {note}")
+
+
+def times_text(count: int) -> str:
+    return f"{count} time" if count == 1 else f"{count} times"
 
 
 def show_backtest(rules: Sequence[Mapping[str, Any]], found: Sequence[DryRun]) -> None:
@@ -60,8 +64,8 @@ def show_backtest(rules: Sequence[Mapping[str, Any]], found: Sequence[DryRun]) -
                 str(rule.get("name", "-")),
                 str(one.fired),
                 f"{one.a_week:g}",
-                duration_text(one.firing_s),
-                duration_text(max((time.lasted_s for time in one.times), default=0.0)),
+                duration_text(one.firing_s) if one.fired else "-",
+                duration_text(max(time.lasted_s for time in one.times)) if one.times else "-",
                 moment_text(one.times[-1].fired_at if one.times else None),
             ]
             for rule, one in zip(rules, found, strict=True)

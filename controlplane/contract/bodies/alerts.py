@@ -480,10 +480,10 @@ class DryRun(BaseModel):
     width_s: float = Field(description="seconds of the windows that telemetry still keeps of that past")
     pools: list[str] = Field(description="the pools that it was tried on")
     fired: int = Field(description="how many times it would have fired")
-    a_week: float = Field(description="how many times a week that is")
+    a_week: float = Field(description="how many times a week that is, of the time since there has been traffic")
     firing_s: float = Field(description="seconds in which at least one of its alerts would have been firing")
     times: list[WouldHaveFired] = Field(description="each time, the oldest first, at most 200")
-    notes: list[str] = Field(default=[], description="what of the past was not kept, and what that means")
+    notes: list[str] = Field(default=[], description="what of the past was not kept or not there, and what that means")
 
 
 class InhibitRuleCreate(BaseModel):

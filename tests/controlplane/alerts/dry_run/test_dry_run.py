@@ -1,7 +1,7 @@
 """A rule tried over the past says what the evaluator said when that past was the present."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 
 import pytest
@@ -112,6 +112,21 @@ def test_what_there_was_no_time_for_is_said(fleet: MadeFleet) -> None:
     assert found.judged_to <= found.end and any("used up" in note for note in found.notes) == (
         found.judged_to < found.end
     )
+
+
+@pytest.mark.slow
+def test_how_often_a_week_is_reckoned_from_where_traffic_begins(twice_slow: MadeFleet) -> None:
+    fleet, limits = twice_slow, [Limit(metric="ttft", q=0.9, limit_s=0.3)]
+    wanted = AlertRuleCreate(name="r", condition=AbsoluteCondition(limits=limits))
+
+    def tried_from(start: datetime) -> DryRun:
+        return dry_run(fleet.database, fleet.store, wanted, Past(start, fleet.now - timedelta(seconds=60), 60.0))
+
+    whole, empty_before = tried_from(START), tried_from(START - timedelta(days=6))
+    assert whole.fired == empty_before.fired == 2
+    assert empty_before.a_week == pytest.approx(whole.a_week, rel=0.1) and whole.a_week > 100
+    said = "no traffic before 2030-01-01 1"
+    assert any(said in note for note in empty_before.notes) and not any("no traffic" in note for note in whole.notes)
 
 
 def test_the_past_is_of_the_finest_windows_that_are_kept_of_all_of_it() -> None:
