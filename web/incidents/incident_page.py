@@ -1,8 +1,10 @@
 """One incident: what is wrong and why, what can be done now, the metric before and during, and what has happened."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import OURS, Alert
@@ -10,7 +12,7 @@ from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE
-from controlplane.contract.on_call.incidents import Incident, IncidentDetail, IncidentState
+from controlplane.contract.on_call.incidents import Incident, IncidentDetail, IncidentState, TimelineEntry
 from web.access.viewer import may_operate
 from web.drawing.line_chart import Line, Mark, drawn
 from web.drawing.stacks import stacked_bars
@@ -26,6 +28,8 @@ from web.settings.wanted_silence import LENGTHS, USUAL
 
 SHOWN = (0.95, 0.99)
 SLOWEST = 8
+MOST_IN_A_ROW = 6
+"""So many alerts, or entries of one kind, stand under each other; of more the first, the others one click away."""
 PARTS = (QUEUE.short, PREFILL.short, DECODE.short)
 """What is told of each of them beside the metric that they are slow by."""
 EARLY = timedelta(minutes=1)
@@ -74,11 +78,22 @@ def is_silenceable(alert: Alert) -> bool:
 
 def state(client: Client, selection: Selection) -> Context:
     found = client.incident(number(selection, "incident"))
-    return {"incident": found, "now": selection.now, "explore": span_of(found, selection).selection.query()}
+    explore = span_of(found, selection).selection.query()
+    return {"incident": found, "now": selection.now, "explore": explore, "most": MOST_IN_A_ROW}
 
 
 def history(client: Client, selection: Selection) -> Context:
-    return {"incident": client.incident(number(selection, "incident"))}
+    return {"runs": runs_of(client.incident(number(selection, "incident")).timeline)}
+
+
+def runs_of(entries: Sequence[TimelineEntry]) -> list[list[TimelineEntry]]:
+    """The entries in their order; those of one kind that the service wrote under each other, where they are many,
+    together. What people wrote stands apart."""
+    found: list[list[TimelineEntry]] = []
+    for (_, actor), alike in groupby(entries, lambda entry: (entry.kind, entry.actor)):
+        run = list(alike)
+        found += [run] if actor == OURS and len(run) > MOST_IN_A_ROW else [[one] for one in run]
+    return found
 
 
 def chart(client: Client, selection: Selection) -> Context:

@@ -8,13 +8,14 @@ from typing import Any, cast
 import pytest
 
 from controlplane.client import Client
+from controlplane.contract.bodies.alerts import OURS
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.bodies.workload import RequestRecord
-from controlplane.contract.on_call.incidents import IncidentDetail
+from controlplane.contract.on_call.incidents import IncidentDetail, TimelineEntry, TimelineKind
 from tests.web.incidents.test_incident_span import ONSET, alert_of, incident_of
 from tests.web.part_html import part_html
-from web.incidents.incident_page import PAGE, shared_labels, take_backs
+from web.incidents.incident_page import MOST_IN_A_ROW, PAGE, shared_labels, take_backs
 
 
 def test_a_silence_by_pattern_begins_with_what_all_that_fire_have_in_common() -> None:
@@ -91,3 +92,45 @@ def test_alerts_that_are_over_are_folded_below_those_that_fire(over: tuple[int, 
     numbers = [[int(one) for one in re.findall(r'data-key="member-(\d+)"', text)] for text in (shown, below)]
     assert numbers == [[one for one in (1, 2) if one not in folded], folded]
     assert ("1 that is over" in below) is bool(folded)
+
+
+class ManyAlerts(OneIncident):
+    """So many fire, each of which began, fired and joined at once; then a person wrote as many notes."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def incident(self, number: int) -> IncidentDetail:
+        kinds = (TimelineKind.ONSET, TimelineKind.FIRED, TimelineKind.NOTE)
+        timeline = [
+            TimelineEntry(
+                time=ONSET,
+                kind=kind,
+                text=f"{kind.value} {one}",
+                actor="ada" if kind is TimelineKind.NOTE else OURS,
+                subject=f"alert/{one}",
+            )
+            for kind in kinds
+            for one in range(self.count)
+        ]
+        return incident_of(*(alert_of(one) for one in range(self.count)), timeline=timeline)
+
+
+@pytest.mark.parametrize("count", [1, MOST_IN_A_ROW, MOST_IN_A_ROW + 1, 40])
+def test_of_many_alerts_the_first_stand_above_what_can_be_done(count: int) -> None:
+    shown, _, below = part_html(PAGE, "incident", ManyAlerts(count), incident="3").partition("<details")
+    numbers = [int(one) for text in (shown, below) for one in re.findall(r'data-key="member-(\d+)"', text)]
+    assert numbers == list(range(count)), "none is lost, and the order stays"
+    assert shown.count("data-row") == (count if count <= MOST_IN_A_ROW + 1 else MOST_IN_A_ROW)
+    assert (f"{count - MOST_IN_A_ROW} more</summary>" in below) is (count > MOST_IN_A_ROW + 1)
+
+
+@pytest.mark.parametrize("count", [1, MOST_IN_A_ROW, MOST_IN_A_ROW + 1, 40])
+def test_what_the_service_says_of_many_alerts_is_one_row_and_every_note_is_its_own(count: int) -> None:
+    shown = part_html(PAGE, "timeline", ManyAlerts(count), incident="3")
+    of_service = 2 * (count if count <= MOST_IN_A_ROW else 1)
+    assert shown.count("<tr data-key") == of_service + count
+    for kind in ("onset", "fired", "note"):
+        assert re.findall(rf"{kind} (\d+) <a", shown) == [str(one) for one in range(count)], "none is lost"
+    assert shown.count(f"and {count - 1} more until 12:00:00") == (2 if count > MOST_IN_A_ROW else 0)
