@@ -8,7 +8,7 @@ now.
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -101,12 +101,16 @@ def dry_run(
     rule = AlertRule(**with_severity(wanted).model_dump(), id=RULE_ID, created_at=past.start)
     began_at = _first_traffic(telemetry, past)
     seen = _snapshot(database, rule, began_at)
-    lives = {pool: Life(past.start) for pool in sorted(seen.pools)}
-    began, at, step = elapsed_s(), past.start, timedelta(seconds=max(kind_of.dry_run_step_s, past.width_s))
+    # Before there was any traffic nothing could fire: the time for trying is not for that.
+    at = min((began_at.get(pool, past.start) for pool in seen.pools), default=past.start)
+    tried = replace(past, start=at)
+    lives = {pool: Life(at) for pool in sorted(seen.pools)}
+    began, step = elapsed_s(), timedelta(seconds=max(kind_of.dry_run_step_s, past.width_s))
     while at < past.end and elapsed_s() - began < budget_s:
         at = min(at + step, past.end)
         _judge(kind, rule, lives, seen, at, database)
-    return _answer(past, at, lives, min((began_at[pool] for pool in lives if pool in began_at), default=past.start))
+    notes = _notes(past, tried.start, at, lives)
+    return _answer(tried, at, lives, list(notes))
 
 
 def _first_traffic(telemetry: TelemetryReader, past: Past) -> dict[str, datetime]:
@@ -199,12 +203,11 @@ def _row(draft: Draft) -> AlertRow:
     )
 
 
-def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life], traffic_from: datetime) -> DryRun:
-    """How often it is a week is of the time since there has been traffic: before it nothing could fire."""
+def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life], notes: list[str]) -> DryRun:
     times = sorted((one for life in lives.values() for one in life.times), key=lambda one: one.fired_at)
     for one in times:
         one.lasted_s = ((one.resolved_at or judged_to) - one.fired_at).total_seconds()
-    tried_s = max((judged_to - traffic_from).total_seconds(), WINDOW_S)
+    tried_s = max((judged_to - past.start).total_seconds(), WINDOW_S)
     return DryRun(
         start=past.start,
         end=past.end,
@@ -215,7 +218,7 @@ def _answer(past: Past, judged_to: datetime, lives: Mapping[str, Life], traffic_
         a_week=round(len(times) * WEEK_S / tried_s, 2),
         firing_s=_covered_s(times),
         times=times[:MOST_TIMES],
-        notes=list(_notes(past, judged_to, lives, traffic_from)),
+        notes=notes,
     )
 
 
@@ -229,12 +232,12 @@ def _covered_s(times: Iterable[WouldHaveFired]) -> float:
     return total_s
 
 
-def _notes(past: Past, judged_to: datetime, lives: Mapping[str, Life], traffic_from: datetime) -> Iterable[str]:
-    if traffic_from > past.start:
-        hours = (judged_to - traffic_from).total_seconds() / 3600.0
+def _notes(past: Past, tried_from: datetime, judged_to: datetime, lives: Mapping[str, Life]) -> Iterable[str]:
+    if tried_from > past.start:
+        hours = (judged_to - tried_from).total_seconds() / 3600.0
         yield (
-            f"there was no traffic before {traffic_from:%Y-%m-%d %H:%M} UTC: how often it is a week is reckoned "
-            f"from the {hours:.2g} h since"
+            f"there was no traffic before {tried_from:%Y-%m-%d %H:%M} UTC: how often it is a week is reckoned "
+            f"from {hours:.2g} h"
         )
     if past.width_s > WINDOW_S:
         yield (

@@ -125,8 +125,18 @@ def test_how_often_a_week_is_reckoned_from_where_traffic_begins(twice_slow: Made
     whole, empty_before = tried_from(START), tried_from(START - timedelta(days=6))
     assert whole.fired == empty_before.fired == 2
     assert empty_before.a_week == pytest.approx(whole.a_week, rel=0.1) and whole.a_week > 100
+    assert START - timedelta(minutes=10) < empty_before.start <= START and whole.start == START
     said = "no traffic before 2030-01-01 1"
     assert any(said in note for note in empty_before.notes) and not any("no traffic" in note for note in whole.notes)
+
+
+@pytest.mark.slow
+def test_no_time_goes_to_what_is_empty(twice_slow: MadeFleet) -> None:
+    fleet, limits = twice_slow, [Limit(metric="ttft", q=0.9, limit_s=0.3)]
+    wanted = AlertRuleCreate(name="r", condition=AbsoluteCondition(limits=limits))
+    past, ticks = Past(START - timedelta(days=6), fleet.now - timedelta(seconds=60), 60.0), count(0.0, 1.0)
+    found = dry_run(fleet.database, fleet.store, wanted, past, budget_s=500.0, elapsed_s=lambda: next(ticks))
+    assert found.fired == 2 and found.judged_to == found.end and not any("used up" in note for note in found.notes)
 
 
 def test_the_past_is_of_the_finest_windows_that_are_kept_of_all_of_it() -> None:
