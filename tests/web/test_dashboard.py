@@ -259,6 +259,7 @@ def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> N
         assert browser_like.get("/rollouts/99999").status_code == 404
         assert browser_like.get("/runbooks/kv_full").status_code == 404
         assert "KV cache nearly full" in browser_like.get("/runbooks/kv_near_full").text
+        assert "`" not in browser_like.get("/runbooks/prefix_hits_low").text
         for path in ("/parts/fleet/nothing", "/parts/nothing/fleet", "/live/nothing"):
             assert browser_like.get(path).status_code == 404
     with stack.client() as client:

@@ -97,7 +97,7 @@ def form_context(client: Client, before: AlertRule | None, said: Mapping[str, st
     kind = said["kind"]
     fleet = client.fleet()
     serving = [place for place, role in enumerate(fleet.role) if role is NodeRole.SERVING]
-    symptoms = client.symptoms() if kind == SYMPTOM else []
+    symptoms = [one for one in client.symptoms() if one.limit is not None] if kind == SYMPTOM else []
     return {
         "rule": before,
         "number": NEW if before is None else str(before.id),
@@ -106,7 +106,8 @@ def form_context(client: Client, before: AlertRule | None, said: Mapping[str, st
         "kinds": TITLES,
         "pools": sorted({fleet.pool[place] for place in serving}),
         "severities": severities_of(kind),
-        "symptoms": {"": "–", **{one.id: one.title for one in symptoms if one.limit is not None}},
+        "symptoms": {"": "–", **{one.id: one.title for one in symptoms}},
+        "catalogue": symptoms,
         "remedies": REMEDIES,
         "spans": SPANS,
         "may_be_tried": kind not in NOT_TRIED,

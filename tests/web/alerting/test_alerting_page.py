@@ -1,5 +1,6 @@
 """Rules over a real service: seen, tried before they are saved, made, changed, removed, and by whom."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.alerts.conditions import KINDS
+from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.contract.bodies.alerts import Remedy
 from tests.web.settings.test_settings_page import form_of, signed_in
@@ -110,6 +112,15 @@ def test_a_reader_sees_the_rules_and_changes_none(reader: httpx.Client, bare: An
     assert reader.post("/alerting/rules/new", data={**RULE, **form}).status_code == 403
     assert reader.post("/alerting/rules/new", data={**RULE, "form": "0" * 64, "act": "save"}).status_code == 403
     assert made_rule(bare) is None
+
+
+def test_a_new_symptom_is_chosen_by_what_it_means_when_it_fires_and_how_urgent_it_is(operator: httpx.Client) -> None:
+    text = operator.get("/alerting/rules/new?kind=symptom").text
+    for one in catalogue().values():
+        assert (f'<a href="/runbooks/{one.id}">' in text) is (one.limit is not None)
+        assert (one.id in re.findall(r'<option value="(\w*)"', text)) is (one.limit is not None)
+    assert '<option value="" selected>as the catalogue has the symptom</option>' in text
+    assert "What each symptom means" not in operator.get("/alerting/rules/new?kind=absolute").text
 
 
 @pytest.mark.browser

@@ -9,6 +9,7 @@ import pytest
 from controlplane.alerts.symptoms.runbooks import symptom_view
 from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.contract.errors import NotFound
+from web.frame.rendering import templates
 from web.frame.selection import Selection
 from web.pages.runbook_page import whole
 
@@ -22,6 +23,16 @@ def opened(name: str) -> Any:
 def test_it_says_when_the_symptom_fires_and_what_to_do() -> None:
     found = opened("preemptions")
     assert found.title == "Requests are set back" and "`preemptions` over `requests`" in found.judged_by
+
+
+def test_names_between_back_ticks_are_code_and_nothing_else_is_markup() -> None:
+    ticked = templates.get_template("components/ticked.html").module.ticked  # type: ignore[attr-defined]
+    assert ticked("`a<b` over `c` & more") == "<code>a&lt;b</code> over <code>c</code> &amp; more"
+    for entry in catalogue():
+        found = opened(entry)
+        assert "`" not in "".join(
+            ticked(one) for one in (found.meaning, found.runbook, found.judged_by, *found.look_at)
+        )
 
 
 def test_another_name_opens_none() -> None:
