@@ -96,7 +96,7 @@ def side_chart(name: str, *, own: bool) -> Part:
         across = quantile_lines(client.quantiles(**given, **beside.span, **beside.labels))
         top = max((value for line in (*lines, *across) for _, value in line.points), default=0.0)
         start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
-        chart = drawn(lines, start_s, end_s, of.step_s, marks(client), top=top)
+        chart = drawn(lines, start_s, end_s, of.step_s, marks(client, of.pool), top=top)
         call = api_call("quantiles", {**given, **of.span, **of.labels})
         count = sum(series.count for series in answer.series)
         title = f"{metric_name(metric)}: {sides.own_name if own else sides.other_name}"

@@ -47,7 +47,7 @@ def tail_chart(client: Client, selection: Selection) -> Context:
     start, end = selection.range.at(selection.now)
     points = by_step(tail.requests, choices.of_requests, start, selection.step_s)
     lines = [Line(part, [(time, parts.get(part, 0.0)) for time, parts in points]) for part in told(tail.requests)]
-    chart = stacked(lines, start.timestamp(), end.timestamp(), selection.step_s, marks(client))
+    chart = stacked(lines, start.timestamp(), end.timestamp(), selection.step_s, marks(client, selection.pool))
     count = len(tail.requests)
     return shown(chart, api_call("requests", asked), metric="parts", count=count, accuracy=_words(tail)) | {
         "title": f"Requests above {metric_name(choices.of_requests)} {choices.tail}"

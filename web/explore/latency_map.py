@@ -44,7 +44,7 @@ def latency_map(client: Client, selection: Selection) -> Context:
     told = _told(client, choices, selection)
     return {
         "choices": choices,
-        "chart": heat_map(told.counted, told.lines, marks(client), choices.noun, _box_of(choices)),
+        "chart": heat_map(told.counted, told.lines, marks(client, selection.pool), choices.noun, _box_of(choices)),
         "title": choices.title,
         "accuracy": error_text(told.counted.relative_error),
         "call": told.call,
@@ -56,7 +56,7 @@ def two_maps(client: Client, selection: Selection) -> Context:
     choices, sides = choices_of(selection), sides_of(selection)
     own, other = _told(client, choices, sides.own), _told(client, choices, sides.other)
     counted = on_one_scale([own.counted, other.counted])
-    scale, happened = scale_of(*counted), marks(client)
+    scale, happened = scale_of(*counted), marks(client, selection.pool)
     charts = [
         heat_map(one, told.lines, happened, choices.noun, box, scale)
         for one, told, box in zip(counted, (own, other), (_box_of(choices), None), strict=True)

@@ -119,7 +119,7 @@ MORE = (
 
 def _of(client: Client, selection: Selection, lines: list[Line], unit: Unit, call: str, title: str) -> Context:
     start, end = (moment.timestamp() for moment in selection.range.at(selection.now))
-    chart = drawn(lines, start, end, selection.step_s, marks(client), unit)
+    chart = drawn(lines, start, end, selection.step_s, marks(client, selection.pool), unit)
     return shown(chart, call, metric=title, count=sum(len(line.points) for line in lines)) | {"title": title}
 
 

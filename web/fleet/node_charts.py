@@ -31,7 +31,7 @@ def against_pool(client: Client, selection: Selection) -> Context:
     of_pool = client.quantiles(TTFT.short, (TAIL,), pool=pool, **SERVING, **given)
     of_node = client.quantiles(TTFT.short, (TAIL,), node=name, **given)
     lines = [Line(f"p99 of pool {pool}", _points(of_pool)), Line(f"p99 of {name}", _points(of_node))]
-    chart = drawn(lines, of_node.start.timestamp(), of_node.end.timestamp(), selection.step_s, marks(client))
+    chart = drawn(lines, of_node.start.timestamp(), of_node.end.timestamp(), selection.step_s, marks(client, pool))
     call = api_call("quantiles", {"metric": TTFT.short, "q": [TAIL], "node": name, **given})
     counted = sum(series.count for answer in (of_pool, of_node) for series in answer.series)
     accuracy = error_text(max(of_pool.relative_error, of_node.relative_error))

@@ -113,7 +113,7 @@ def chart(client: Client, selection: Selection) -> Context:
     begin, end = asked_span(span.lead, span.before, of.step_s)
     usual = usual_of(q, values_over(client, span, q, begin, end))
     band = None if usual is None else usual.band
-    drawing = drawn(lines, start_s, end_s, of.step_s, [onset, *marks(client)], band=band)
+    drawing = drawn(lines, start_s, end_s, of.step_s, [onset, *marks(client, found.pool or None)], band=band)
     if usual is not None:
         since = [value for _, value in values_over(client, span, q, *span.during)]
         drawing = replace(drawing, sentence=told(usual, since))

@@ -10,7 +10,7 @@ from controlplane.client.connection import query_of
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
-from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
+from controlplane.contract.metrics import E2E, ITL, POOL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
 from web.drawing.line_chart import Line, LineChart, Mark, drawn, stacked
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
@@ -59,7 +59,7 @@ def latency(client: Client, selection: Selection, metric: str, by: str = "", top
     start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
     lines = quantile_lines(answer, grouped)
     return shown(
-        drawn(lines, start_s, end_s, selection.step_s, marks(client), top=top),
+        drawn(lines, start_s, end_s, selection.step_s, marks(client, selection.pool), top=top),
         api_call("quantiles", {"metric": metric, "q": QUANTILES, **asked}),
         metric=metric,
         count=sum(series.count for series in answer.series),
@@ -79,7 +79,7 @@ def parts(client: Client, selection: Selection) -> Context:
         if any(name in at.shares for at in points)
     ]
     start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
-    chart = stacked(lines, start_s, end_s, selection.step_s, marks(client))
+    chart = stacked(lines, start_s, end_s, selection.step_s, marks(client, selection.pool))
     return shown(chart, api_call("shares", asked), metric="parts", count=sum(at.requests for at in points))
 
 
@@ -114,16 +114,28 @@ def quantile_lines(answer: QuantilesAnswer, by: Sequence[str] = ()) -> list[Line
     return lines
 
 
-def marks(client: Client) -> list[Mark]:
+def marks(client: Client, pool: str | None = None) -> list[Mark]:
     """Rollouts, alerts, revisions, nodes that came or went, and engines that were started again or are of another
     version, from the ledger. Each domain is asked for by itself: the
-    trials of one study would drive all else out of the newest entries."""
+    trials of one study would drive all else out of the newest entries.
+
+    Of a pool: without what is another one's.
+    """
     return [
         mark
         for domain in MARKED_DOMAINS
         for entry in client.ledger(kind=domain, limit=MARKS_LOOKED_AT)
+        if pool is None or pool_of(entry) in (None, pool)
         if (mark := _posted(entry) or mark_of(entry.time, entry.kind, entry.subject, entry.message)) is not None
     ]
+
+
+def pool_of(entry: LedgerEntry) -> str | None:
+    """The pool that an entry is about; None: it does not say."""
+    labels, (name, _, subject) = entry.evidence.get("labels"), entry.subject.partition("/")
+    labelled = labels.get(POOL.label) if isinstance(labels, dict) else None
+    told = entry.evidence.get("pool") or labelled or (subject if name == "pool" else None)
+    return told if isinstance(told, str) else None
 
 
 def _posted(entry: LedgerEntry) -> Mark | None:

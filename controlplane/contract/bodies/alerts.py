@@ -316,7 +316,9 @@ class AlertRuleCreate(BaseModel):
 class AlertRule(AlertRuleCreate):
     """An alert rule as it is kept."""
 
-    severity: Severity = Field(description="`page` wakes somebody, `ticket` waits for the morning")
+    severity: Severity = Field(
+        default=Severity.PAGE, description="`page` wakes somebody, `ticket` waits for the morning"
+    )
     id: int = Field(description="the rule's number")
     created_at: datetime = Field(description="when it was made")
     origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")

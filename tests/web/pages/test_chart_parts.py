@@ -1,13 +1,15 @@
 """What a chart asks of the API, and what the server writes of its answer: lines, gaps, marks, and what is left out."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
 from web.frame.rendering import templates
 from web.frame.selection import Selection, selection_of
-from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts
+from web.pages.chart_parts import MOST_LINES, latency, mark_of, marks, parts
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 END = START + timedelta(minutes=5)
@@ -17,6 +19,7 @@ class Entry:
     """An entry of the ledger, as far as a chart reads it."""
 
     time, subject, message = START + timedelta(minutes=1), "rollout/3", "revision 7 serves pool chat"
+    evidence: Mapping[str, Any] = {}
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -153,3 +156,47 @@ def test_what_is_marked_is_listed_for_the_table() -> None:
     ((moment, words),) = values["marks"]
     assert moment == (START + timedelta(minutes=1)).isoformat()
     assert words == "rollout 3 promoted: revision 7 serves pool chat"
+
+
+class Happened:
+    """A ledger in which pools chat and batch had an alert, a rollout, a node and a deed of others each."""
+
+    def ledger(self, *, kind: str, limit: int) -> list[LedgerEntry]:
+        told = (
+            ("alert.fired", "alert/{}", {"labels": {"pool": "{}"}}),
+            ("rollout.promoted", "rollout/{}", {"pool": "{}"}),
+            ("revision.adopted", "pool/{}", {"revision": 1}),
+            ("node.enrolled", "node/{}", {"pool": "{}"}),
+            ("event.posted", "event/{}", {"labels": {"pool": "{}"}, "time": START.isoformat()}),
+        )
+        of_pools = [
+            (name, subject.format(pool), json.loads(json.dumps(said).replace("{}", pool)))
+            for name, subject, said in told
+            for pool in ("chat", "batch")
+        ]
+        anywhere = [
+            ("revision.created", "revision/1", {"hash": "h"}),
+            ("event.posted", "event/3", {"labels": {}, "time": START.isoformat()}),
+            ("alert.fired", "alert/3", {"labels": {"kind": "drift"}}),
+        ]
+        return [
+            LedgerEntry(id=1, time=START, actor="a", kind=name, subject=subject, message=subject, evidence=said)
+            for name, subject, said in [*of_pools, *anywhere]
+            if name.startswith(kind)
+        ]
+
+
+def test_a_chart_of_one_pool_has_no_marks_of_another() -> None:
+    every, chat, other = (
+        {(mark.kind, mark.message) for mark in marks(Happened(), pool)}  # type: ignore[arg-type]
+        for pool in (None, "chat", "other")
+    )
+    of_none = {("revision", "revision/1"), ("event", "event/3"), ("alert", "alert/3")}
+    assert other == of_none and len(every) == 13
+    assert chat - of_none == {
+        ("alert", "alert/chat"),
+        ("rollout", "rollout/chat"),
+        ("revision", "pool/chat"),
+        ("node", "node/chat"),
+        ("event", "event/chat"),
+    }
