@@ -216,15 +216,25 @@ def _stages(names: Sequence[str], tail: TailParts) -> list[StageOfShift]:
 
 
 def _since(read: ReadShift, before: Sketch) -> ChangedAt | None:
-    """By the counts between the usual median, p90 and quantile."""
+    """By the counts between the usual median, p90 and quantile. What it was when an earlier slowdown ended is none: the
+    change is looked for after that."""
     edges = [before.quantile(q) for q in sorted({0.5, 0.9, read.q})]
     rows = np.array([_classes(sketch, edges) for sketch in read.ticks])
-    found = change_point(rows, read.usual) if len(rows) else None
-    if found is None:
-        return None
-    times = read.tick_times
-    at, low, high = (times[min(tick, len(times) - 1)] for tick in (found.tick, found.low, found.high))
-    return ChangedAt(at=at, low=low, high=high)
+    times, start = read.tick_times, 0
+    while start < len(rows) and (found := change_point(rows[start:], max(read.usual - start, 0))) is not None:
+        at = start + found.tick
+        if not _is_faster(_total(read.ticks[at:]), _total(read.ticks[start:at]), read.q):
+            ends = (times[min(start + tick, len(times) - 1)] for tick in (found.tick, found.low, found.high))
+            return ChangedAt(**dict(zip(("at", "low", "high"), ends, strict=True)))
+        start = at
+    return None
+
+
+def _is_faster(after: Sketch, before: Sketch, q: float) -> bool:
+    """Whether requests took less time after, on the average and at the quantile."""
+    if not after.count or not before.count:
+        return False
+    return (after.mean or 0.0) < (before.mean or 0.0) and after.quantile(q) <= before.quantile(q)
 
 
 def _classes(sketch: Sketch, edges: Sequence[float]) -> list[int]:

@@ -70,6 +70,23 @@ def test_a_slow_node_and_its_stage_are_named_since_the_tick_and_after_the_event(
     assert told.effect is not None and 1.0 < told.effect.low < told.during_s / told.before_s < told.effect.high
 
 
+@pytest.mark.parametrize("ended", [12, 24, 40])
+@pytest.mark.parametrize("again", [3.0, 5.0])
+def test_the_end_of_an_earlier_slowdown_is_not_when_this_one_began(ended: int, again: float) -> None:
+    read, slow = shift({"a": 1.0, "b": again}), shift({"a": 1.0, "b": 4.0}, seed=2)
+    relapsed = replace(read, ticks=[*(slow.ticks[USUAL:] * 4)[:ended], *read.ticks[ended:]])
+    told, at = attribution(relapsed), START + timedelta(seconds=5 * USUAL)
+    assert told is not None and told.since is not None
+    assert told.since.at == at and told.since.low <= at <= told.since.high
+
+
+def test_when_it_got_faster_is_never_told() -> None:
+    read = shift({"a": 1.0, "b": 3.0})
+    told = attribution(replace(read, ticks=read.ticks[::-1], usual=SLOW))
+    ended = START + timedelta(seconds=5 * SLOW)
+    assert told is not None and (told.since is None or told.since.at > ended)
+
+
 def test_where_all_are_slower_no_place_is_named() -> None:
     told = attribution(shift({"a": 2.0, "b": 2.0}))
     assert told is not None and told.place is None and told.after is None
