@@ -58,7 +58,7 @@ def index() -> str:
 
 One page a symptom, made of the catalogue (`controlplane/alerts/symptoms/catalogue.toml`); an alert links to its own.
 Switch one on with a rule of the kind `symptom` ([../on-call.md](../on-call.md)), try it first with
-`tailwright rules dry-run`, or the form of a new rule on `/alerting`.
+`tailwright rules dry-run`, or the form of a new rule on `/alerting`. Without a `severity` it has the one told here.
 
 | symptom | id | severity | in a new installation |
 |---|---|---|---|
