@@ -97,8 +97,6 @@ def _mend(item: dict[str, Any]) -> str:
     if item["type"] == "missing":
         return "is required, and missing"
     got = "" if item["loc"][-1] in SECRET else f", got {_shown(item.get('input'))}"
-    if item["type"] == "string_pattern_mismatch":
-        return f"wants text of the form {item['ctx']['pattern']}{got}"
     wanted = mistake_text(item)
     return f"{wanted[:1].lower()}{wanted[1:]}{got}"
 

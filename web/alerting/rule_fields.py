@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition, RegressionCondition, Remedy, Severity
 from controlplane.contract.bodies.remedies import RemedyPolicy
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.mistake_text import mistake_text
 from web.frame.model_fields import ModelField, field_of_model, read, written
 
 KINDS: dict[str, type[BaseModel]] = {one.model_fields["kind"].default: one for one in get_args(Condition)}
@@ -99,7 +100,8 @@ def wanted_rule(said: Mapping[str, str], before: Remedy | None = None) -> AlertR
         first = error.errors(include_url=False)[0]
         names = [str(part) for part in first["loc"] if part in said]
         field_name = names[0] if names else ""
-        raise BadRequest(f"{field_name}: {first['msg']}" if field_name else first["msg"], field=field_name) from None
+        message = mistake_text(first)
+        raise BadRequest(f"{field_name}: {message}" if field_name else message, field=field_name) from None
 
 
 def field_of(told: str, fields: Iterable[str]) -> str:

@@ -18,6 +18,26 @@ Even = TypeAdapter(Annotated[int, Field(ge=0), AfterValidator(even)])
 
 
 @pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (r"^(https?|smtps?|smtp\+plain)://", "http://, https://, smtp://, smtps:// or smtp+plain://"),
+        ("^https?://", "http:// or https://"),
+        ("^https://", "https://"),
+    ],
+)
+def test_how_a_url_begins_is_told_in_words(pattern: str, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(Annotated[str, Field(pattern=pattern)]).validate_python("hooks.example/x")
+    assert [mistake_text(one) for one in caught.value.errors()] == [f"wants to begin with {said}"]
+
+
+def test_any_other_form_is_told_as_it_is() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(Annotated[str, Field(pattern="^[a-z]+$")]).validate_python("7")
+    assert [mistake_text(one) for one in caught.value.errors()] == ["wants text of the form ^[a-z]+$"]
+
+
+@pytest.mark.parametrize(
     ("value", "said"),
     [(3, "wants an even number"), (-2, "Input should be greater than or equal to 0")],
 )
