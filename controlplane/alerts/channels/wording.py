@@ -3,7 +3,7 @@
 from controlplane.alerts.channels.channel import Notification, Status
 from controlplane.alerts.channels.payload import annotations_of
 
-LINES = {"value": "Value", "threshold": "Limit", "stage": "Stage", "causes": "Causes", "update": "Changed"}
+LINES = {"value": "Value", "threshold": "Limit or baseline", "stage": "Stage", "causes": "Causes", "update": "Changed"}
 LINES |= {"remedy": "Remedy", "error_rate": "Error rate"}
 WORDS = {Status.FIRING: "Firing", Status.ACKNOWLEDGED: "Acknowledged", Status.RESOLVED: "Resolved"}
 
