@@ -24,12 +24,13 @@ MOST_TRIALS = 60
 @dataclass(frozen=True)
 class RandomRival:
     """trials: in the middle of all games; improvement over the default: the mean, and between which values four of five
-    games lie."""
+    games lie; own: the mean of the study's own winner, by the same belief; None: it has none."""
 
     trials: int
     improvement: float
     low: float
     high: float
+    own: float | None = None
 
 
 def random_rival(
@@ -42,10 +43,12 @@ def random_rival(
     run_s: float,
     change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
     worse_by: float = 0.0,
+    winner: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> RandomRival | None:
     """spent_s: on the search, the default's run too; change_s: of going from one configuration to another; worse_by:
-    than the default in any further objective, a log ratio. None where there is nothing to choose from.
+    than the default in any further objective, a log ratio; winner: of the search that it is held against. None where
+    there is nothing to choose from.
     """
     others = [knobs for knobs in candidates if knobs != default]
     if not others:
@@ -58,7 +61,11 @@ def random_rival(
         trials.append(len(tried) - 1)
         gains.append(_gain(models, space.places(tried), random, worse_by))
     low, high = np.quantile(gains, (0.1, 0.9))
-    return RandomRival(int(np.median(trials)), float(np.mean(gains)), float(low), float(high))
+    own = None
+    if winner is not None:
+        places = space.places([default, winner])
+        own = float(np.mean([_improvement(models.draw(places, random)[0], 1) for _ in range(GAMES)]))
+    return RandomRival(int(np.median(trials)), float(np.mean(gains)), float(low), float(high), own)
 
 
 def _tried(
@@ -83,5 +90,9 @@ def _gain(models: Models, places: Array, random: np.random.Generator, worse_by: 
     values, keeps = models.draw(places, random, worse_by=worse_by)
     seen = values + models.objective.noise * random.standard_normal(len(places))
     keeps[0] = True  # What runs now is what is kept where nothing is better.
-    best = int(np.where(keeps, seen, np.inf).argmin())
-    return 1.0 - float(np.exp(values[best] - values[0]))
+    return _improvement(values, int(np.where(keeps, seen, np.inf).argmin()))
+
+
+def _improvement(values: Array, place: int) -> float:
+    """Over the first; values: log ratios."""
+    return 1.0 - float(np.exp(values[place] - values[0]))

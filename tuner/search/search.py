@@ -255,9 +255,15 @@ class Search:
         return {name: round(effect / whole, 4) for name, effect in effects.items()} if whole > 0 else {}
 
     def random_rival(
-        self, *, spent_s: float, run_s: float, change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float]
+        self,
+        *,
+        spent_s: float,
+        run_s: float,
+        change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
+        winner: Mapping[str, Any] | None = None,
     ) -> RandomRival | None:
-        """What random search would have found in `spent_s`; None where nothing was measured, or to be chosen from."""
+        """What random search would have found in `spent_s`, beside this search's winner; None where nothing was
+        measured, or to be chosen from."""
         models = models_of(self.space, self._runs(), self._constraints, self._default.objective_s, self._also_default())
         if models is None:
             return None
@@ -271,6 +277,7 @@ class Search:
             run_s=run_s,
             change_s=change_s,
             worse_by=self._worse_by,
+            winner=winner,
         )
 
     # -- inside --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -301,18 +301,19 @@ class StudyRun:
         except NotMeasured as error:
             return self._unproven(search, log, str(error), best)
 
-    def _random(self, search: Search, log: TrialLog) -> RandomSearch | None:
+    def _random(self, search: Search, log: TrialLog, winner: Mapping[str, Any] | None = None) -> RandomSearch | None:
         """What random search would have found in the time that the search's runs and dear changes took."""
         run_s = self._time.usual_s
         found = search.random_rival(
             spent_s=sum((trial.took_s or 0.0) + dear_s(trial.change_s or 0.0, run_s) for trial in log.search),
             run_s=run_s,
             change_s=lambda before, after: dear_s(self._node.charge(after, before), run_s),
+            winner=winner,
         )
         if found is None:
             return None
         rounded = {name: round(getattr(found, name), 4) for name in ("improvement", "low", "high")}
-        return RandomSearch(trials=found.trials, **rounded)
+        return RandomSearch(trials=found.trials, own=None if found.own is None else round(found.own, 4), **rounded)
 
     def _result(self, search: Search, finished: Finished, default: dict[str, Any], log: TrialLog) -> StudyResult:
         race, winner = finished.race, finished.winner.knobs
@@ -366,7 +367,7 @@ class StudyRun:
             ),
             quality=quality,
             evaluation=evaluation,
-            random_search=self._random(search, log),
+            random_search=self._random(search, log, winner),
             importances=search.importances(),
             twin=self._twin,
         )
@@ -421,6 +422,7 @@ class StudyRun:
             acceptance=self._acceptance(log),
             default_revision=self._study.default_revision,
             summary=f"Keep what runs now: {reason}.{told}",
+            random_search=None if measured is None else self._random(search, log),
             importances=search.importances(),
             twin=self._twin,
         )

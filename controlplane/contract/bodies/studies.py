@@ -365,6 +365,10 @@ class RandomSearch(BaseModel):
     improvement: float = Field(description="1 - its winner / default of the objective, on average")
     low: float = Field(description="the improvement that it exceeds in nine of ten cases")
     high: float = Field(description="the improvement that it stays below in nine of ten cases")
+    own: float | None = Field(
+        default=None,
+        description="that of the study's own winner, by the same belief: `improvement` was measured on fresh traffic",
+    )
 
 
 class EvaluationScore(BaseModel):

@@ -1,6 +1,7 @@
 """What random search would have found: more where most is better, less where little is, and as much as time allows."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -63,6 +64,30 @@ def test_where_most_is_better_it_finds_that_and_where_nothing_is_it_keeps_the_de
 def test_what_breaks_a_limit_is_no_find() -> None:
     broken = models((64, 1.0, -0.5), *((count, 0.3, 1.0) for count in (128, 256, 512, 1024, 2048)))
     assert rival(broken).improvement < rival(BETTER).improvement - 0.2
+
+
+def test_the_studys_own_winner_is_told_by_the_same_belief() -> None:
+    """Of single runs, the best looks better than it is: it is not to be held against what fresh traffic showed."""
+    assert rival(BETTER).own is None
+
+    def own(learned: Models, winner: int) -> float:
+        found = random_rival(
+            SPACE,
+            learned,
+            DEFAULT,
+            CANDIDATES,
+            spent_s=120.0,
+            run_s=10.0,
+            change_s=lambda _, __: 0.0,
+            winner=tokens(winner),
+        )
+        assert found is not None and found.own is not None
+        assert found == replace(rival(learned), own=found.own), "what chance finds hangs on no winner"
+        return found.own
+
+    assert own(BETTER, 512) == pytest.approx(0.5, abs=0.07)
+    assert own(WORSE, 512) < -0.5
+    assert own(BETTER, 64) == 0.0
 
 
 def test_equal_seeds_give_equal_answers_and_nothing_to_choose_from_gives_none() -> None:

@@ -130,7 +130,9 @@ def test_the_gain_is_held_against_what_chance_would_have_found() -> None:
     chance = RandomSearch(trials=7, improvement=0.12, low=0.0, high=0.31)
     shown = rendered("study", SEARCH, RESULT.model_copy(update={"random_search": chance}))
     assert "Random search would have measured 7 configurations in the same time, and found 12.0 % on average" in shown
-    assert "(0.0 % to 31.0 % in eight of ten cases)" in shown
+    assert "(0.0 % to 31.0 % in eight of ten cases), by what the study believes after all its trials.</p>" in shown
+    told = RESULT.model_copy(update={"random_search": chance.model_copy(update={"own": 0.4})})
+    assert "before it was measured again, this study's winner improves by 40.0 %" in rendered("study", SEARCH, told)
 
 
 def test_goodput_is_told_as_a_rate_beside_the_time_that_was_compared() -> None:
