@@ -39,6 +39,12 @@ EXPERTS_NOTE = (
     "half of the forecasts for models with experts were within 18 %, nine of ten within 52 %, most of these too quick; "
     "three points of your own make that 11 and 32 %"
 )
+PIPELINE_NOTE = (
+    "no pipeline is among what the factors were learned of: its range reaches from prompts that fill each other's gaps "
+    "to prompts that each hold up all, which the figure itself is; stages exchange over the accelerators' own links "
+    "(between machines it takes longer), and first tokens are told as if prompts went through one by one"
+)
+A_PIPELINE = "a pipeline"
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class _Wanted:
     concurrency: float | None
     limit_s: float
     prices: Mapping[str, float]
-    points: Mapping[tuple[str, int], Sequence[MeasuredPoint]]
+    points: Mapping[tuple[str, int, int], Sequence[MeasuredPoint]]
 
 
 def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
@@ -87,10 +93,10 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         asked.concurrency or 1.0,
         (known.cached if asked.cached is None else asked.cached) or 0.0,
     )
-    points: dict[tuple[str, int], list[MeasuredPoint]] = defaultdict(list)
+    points: dict[tuple[str, int, int], list[MeasuredPoint]] = defaultdict(list)
     for point in asked.points:
         accelerator(point.accelerator)
-        points[point.accelerator, point.tensor_parallel].append(point)
+        points[point.accelerator, point.tensor_parallel, point.pipeline_parallel].append(point)
     wanted = _Wanted(
         load,
         None if asked.concurrency is not None else _told(asked.rate, known.rate, "rate"),
@@ -110,7 +116,11 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         cached=load.cached,
         rate=wanted.rate,
         concurrency=wanted.concurrency,
-        notes=[*known.notes, *([EXPERTS_NOTE] if model.experts else [])],
+        notes=[
+            *known.notes,
+            *([EXPERTS_NOTE] if model.experts else []),
+            *([PIPELINE_NOTE] if max(asked.pipeline_parallel, default=1) > 1 else []),
+        ],
         items=[_row(name, deployment, wanted) for name, deployment in deployments],
     )
 
@@ -133,10 +143,15 @@ def _deployments(asked: HardwareCreate, model: ModelShape, format_: str) -> list
     if wrong := [one for one in widths if model.heads % one]:
         why = f"tensor parallel {wrong[0]}: wants a divisor of the model's {model.heads} heads"
         raise BadRequest(why, field="tensor_parallel")
+    cuts = asked.pipeline_parallel or [1]
+    if max(cuts) > model.layers:
+        why = f"pipeline parallel {max(cuts)}: wants a layer a stage at least, and the model has {model.layers}"
+        raise BadRequest(why, field="pipeline_parallel")
     return [
-        (name, Deployment(model, accelerator(name), weights, asked.engine, ranks, cached))
+        (name, Deployment(model, accelerator(name), weights, asked.engine, ranks, cached, stages))
         for name in dict.fromkeys(asked.accelerators or ACCELERATORS)
         for ranks in dict.fromkeys(widths)
+        for stages in dict.fromkeys(cuts)
     ]
 
 
@@ -147,8 +162,8 @@ class _Place:
     deployment: Deployment
     points: Sequence[MeasuredPoint]
 
-    def tpot_s(self, load: Load) -> float:
-        return self._between * self._pace.tpot_s(self.deployment, load)
+    def tpot_s(self, load: Load, *, gaps_filled: bool = False) -> float:
+        return self._between * self._pace.tpot_s(self.deployment, load, gaps_filled=gaps_filled)
 
     def prompt_s(self, load: Load) -> float:
         """Of the step that computes it."""
@@ -162,8 +177,12 @@ class _Place:
         return self._beside * alone_s + waits_s
 
     def error(self, name: str) -> NineOfTen:
-        first = sum(point.ttft_ms is not None for point in self.points)
-        return nine_of_ten(name in SEEN, self._has_experts, self.deployment.engine, len(self.points), first)
+        """What own points make better was not measured of pipelines."""
+        is_pipeline = self.deployment.stages > 1
+        points = () if is_pipeline else self.points
+        first = sum(point.ttft_ms is not None for point in points)
+        is_seen = name in SEEN and not is_pipeline
+        return nine_of_ten(is_seen, self._has_experts, self.deployment.engine, len(points), first)
 
     @property
     def _has_experts(self) -> bool:
@@ -200,17 +219,18 @@ def _load_of(point: MeasuredPoint) -> Load:
 
 
 def _row(name: str, deployment: Deployment, wanted: _Wanted) -> HardwareRow:
-    load, ranks = wanted.load, deployment.ranks
-    place = _Place(deployment, wanted.points.get((name, ranks), ()))
+    load = wanted.load
+    place = _Place(deployment, wanted.points.get((name, deployment.ranks, deployment.stages), ()))
     error = place.error(name)
     at_once = max(0.0, room(deployment, load))
     row = HardwareRow(
         accelerator=name,
-        tensor_parallel=ranks,
+        tensor_parallel=deployment.ranks,
+        pipeline_parallel=deployment.stages,
         weight_bytes=round(deployment.weight_bytes),
         kv_bytes_per_token=deployment.kv_bytes_per_token,
         room=at_once,
-        known_as=_known_as(name, len(place.points)),
+        known_as=_known_as(name, deployment, len(place.points)),
         forecast_class=_class_of(name, deployment, len(place.points)),
         error=error.between,
         notes=_notes(deployment, at_once),
@@ -231,16 +251,17 @@ def _row(name: str, deployment: Deployment, wanted: _Wanted) -> HardwareRow:
     if waits > 0:
         row.notes.append(f"{waits:.0f} of {wanted.concurrency:.0f} requests wait for memory")
     row.replicas, row.running, row.tpot_s = found.replicas, found.running, one.tpot_s(found.running)
-    row.low_s, row.high_s = _within(row.tpot_s, error.between)
+    filled_s = place.tpot_s(replace(load, concurrency=max(1.0, found.running)), gaps_filled=True)
+    row.low_s, row.high_s = _within(filled_s, error.between)[0], _within(row.tpot_s, error.between)[1]
     row.tokens_per_s = found.replicas * one.requests_per_s(found.running) * load.output
-    row.device_s_per_1000 = 1000 * found.replicas * ranks / row.tokens_per_s
+    row.device_s_per_1000 = 1000 * found.replicas * deployment.devices / row.tokens_per_s
     per_s = None if wanted.rate is None else wanted.rate / found.replicas
     first_s = place.first_token_s(load, per_s)
     if waits <= 0 and math.isfinite(first_s):
         row.first_token_s = first_s
         row.first_token_low_s, row.first_token_high_s = _within(first_s, error.first)
     if name in wanted.prices:
-        row.cost_per_hour = wanted.prices[name] * found.replicas * ranks
+        row.cost_per_hour = wanted.prices[name] * found.replicas * deployment.devices
         row.cost_per_million = row.cost_per_hour / 3600 / row.tokens_per_s * 1e6
     return row
 
@@ -256,15 +277,17 @@ def _within(value_s: float, error: float) -> tuple[float, float]:
     return value_s / (1 + error), value_s / (1 - error)
 
 
-def _known_as(name: str, points: int) -> str:
+def _known_as(name: str, deployment: Deployment, points: int) -> str:
     if points:
         return f"calibrated by {points} point{'s' if points > 1 else ''}"
+    if deployment.stages > 1:
+        return A_PIPELINE
     return "seen" if name in SEEN else "elsewhere"
 
 
 def _class_of(name: str, deployment: Deployment, points: int) -> ForecastClass:
     near = points >= FEWEST_POINTS or (name in SEEN and not deployment.shape.experts)
-    return ForecastClass.CALIBRATED if near else ForecastClass.EXTRAPOLATED
+    return ForecastClass.CALIBRATED if near and deployment.stages == 1 else ForecastClass.EXTRAPOLATED
 
 
 def _notes(deployment: Deployment, at_once: float) -> list[str]:

@@ -31,9 +31,9 @@ class Pace:
 
     each: Parts
 
-    def tpot_s(self, deployment: Deployment, load: Load) -> float:
-        """Mean seconds between a request's tokens, beyond the first."""
-        return self._seconds(parts_of(deployment, load, ENGINES))
+    def tpot_s(self, deployment: Deployment, load: Load, *, gaps_filled: bool = False) -> float:
+        """Mean seconds between a request's tokens, beyond the first. gaps_filled: as of `parts_of`."""
+        return self._seconds(parts_of(deployment, load, ENGINES, gaps_filled=gaps_filled))
 
     def prompt_s(self, deployment: Deployment, load: Load) -> float:
         """Seconds of the step that computes a prompt, alone."""

@@ -4,8 +4,13 @@ The seconds that each part would take at the accelerator's own figures; what it 
 `learned_pace` learns. A step decodes all requests that run, and computes the prompts of those that take the place of
 ended ones: with n running and `output` tokens each, n / output prompts a step. (The sums are those of aiconfigurator
 and of BLIS, without their tables of operators.)
+
+With stages (pipeline parallel) as many batches are under way, each with its share of the requests: a token takes as
+many steps of the slowest stage as there are stages. A prompt that comes alone holds up everybody for as long as it
+takes through all of them; where each batch has one they fill each other's gaps, and each holds up for one stage's part.
 """
 
+import math
 from dataclasses import dataclass
 
 from controlplane.contract.reports.model_shape import ModelShape
@@ -18,7 +23,7 @@ weights    of all layers and the head, read once a step; of experts those that i
 kv         keys and values of all tokens of the requests that run, read once a step;
 prompts    products of prompt tokens with weights;
 attention  products of queries and keys in prompts; of latents those of decodes, too, which are as many as to matter;
-exchange   activations between the ranks, twice a layer;
+exchange   activations between the ranks, twice a layer, and between stages;
 requests   a microsecond for each that runs: the host's part;
 step       a tenth of a millisecond;
 experts    a microsecond a layer that has some: what it launches beside a dense one.
@@ -28,11 +33,14 @@ USED_SHARE = 0.9
 """Of an accelerator's memory, as engines take it."""
 BESIDE_BYTES = 4e9
 """Of each accelerator for activations, graphs and the runtime (3.3 to 5.6 GB were measured by llm-d-planner)."""
+HOP_S = 1e-5
+"""From one stage to the next, whatever is sent (aiconfigurator's system files: 10 us from device to device)."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model on `ranks` accelerators that share each layer (tensor parallel). kv_bytes: of a cached value."""
+    """A model on `ranks` accelerators that share each layer (tensor parallel), in `stages` one after the other
+    (pipeline parallel). kv_bytes: of a cached value."""
 
     shape: ModelShape
     accelerator: Accelerator
@@ -40,23 +48,43 @@ class Deployment:
     engine: str
     ranks: int
     kv_bytes: int
+    stages: int = 1
+
+    @property
+    def devices(self) -> int:
+        return self.ranks * self.stages
+
+    @property
+    def stage_share(self) -> float:
+        """Of the layers, in the stage that has most."""
+        return math.ceil(self.shape.layers / self.stages) / self.shape.layers
 
     @property
     def weight_bytes(self) -> float:
-        """On all ranks."""
-        head = 2 * self.shape.embedding_weights * UNQUANTIZED_BYTES
-        return self.shape.layer_weights * self.weights.bytes + head
+        """On all accelerators."""
+        return self._layer_bytes + 2 * self._head_bytes
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """On all ranks."""
+        """On all accelerators."""
         return self.shape.kv_values_per_token(self.ranks) * self.kv_bytes
 
     @property
     def cache_bytes(self) -> float:
-        """What memory leaves for the KV cache, on all ranks; 0 or less: the weights do not fit."""
+        """What memory leaves for the KV cache, on all accelerators; 0 or less: the weights do not fit. All stages have
+        room for as many tokens as the fullest, which has the embedding or the head besides."""
         used = self.accelerator.memory * USED_SHARE - BESIDE_BYTES
-        return used * self.ranks - self.weight_bytes
+        beside = self._head_bytes * (2 if self.stages == 1 else 1)
+        return (used * self.ranks - self.stage_share * self._layer_bytes - beside) / self.stage_share
+
+    @property
+    def _layer_bytes(self) -> float:
+        return self.shape.layer_weights * self.weights.bytes
+
+    @property
+    def _head_bytes(self) -> float:
+        """The embedding has as many."""
+        return self.shape.embedding_weights * UNQUANTIZED_BYTES
 
 
 @dataclass(frozen=True)
@@ -81,11 +109,13 @@ def room(deployment: Deployment, load: Load) -> float:
     return deployment.cache_bytes / held
 
 
-def parts_of(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
-    """Seconds of each part of a step at the accelerator's own figures; those that find no room wait, and run later."""
+def parts_of(deployment: Deployment, load: Load, engines: tuple[str, ...], *, gaps_filled: bool = False) -> Parts:
+    """Seconds of each part of a step at the accelerator's own figures; those that find no room wait, and run later.
+    gaps_filled: whether prompts of several batches fill the gaps that each leaves in a pipeline."""
     running = min(load.concurrency, max(1.0, room(deployment, load)))
     # Its own prompt is no part of a request's time between tokens.
-    return _parts(deployment, load, engines, running, (running - 1) / load.output)
+    prompts = (running - 1) / load.output / (deployment.stages if gaps_filled else 1)
+    return _parts(deployment, load, engines, max(1.0, running / deployment.stages), prompts)
 
 
 def prompt_parts(deployment: Deployment, load: Load, engines: tuple[str, ...]) -> Parts:
@@ -94,7 +124,8 @@ def prompt_parts(deployment: Deployment, load: Load, engines: tuple[str, ...]) -
 
 
 def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running: float, prompts: float) -> Parts:
-    shape, device, ranks = deployment.shape, deployment.accelerator, deployment.ranks
+    """Through all stages, each as slow as the slowest. running: of one batch."""
+    shape, device, ranks, stages = deployment.shape, deployment.accelerator, deployment.ranks, deployment.stages
     own = load.prompt * (1 - load.cached)
     computed = own * prompts
     # A step without a prompt has a token of each that runs; one with a prompt reads nearly all experts.
@@ -105,16 +136,19 @@ def _parts(deployment: Deployment, load: Load, engines: tuple[str, ...], running
     looked = (shape.layers - shape.windowed_layers) * seen + shape.windowed_layers * min(seen, 2 * shape.window)
     pairs = shape.pair_products * looked * computed + 2 * shape.layers * shape.latent_products * running * load.context
     tokens = running + computed
-    exchanged = 2 * shape.layers * tokens * shape.hidden * 2 * 2 * (ranks - 1) / ranks
-    launches = shape.layers * 1e-6
+    sent = tokens * shape.hidden * 2
+    exchanged = 2 * shape.layers * sent * 2 * (ranks - 1) / ranks
+    hops_s = stages * (sent / device.link + HOP_S) if stages > 1 else 0.0
+    layers = stages * deployment.stage_share
+    launches = layers * shape.layers * 1e-6
     return (
-        (read * deployment.weights.bytes + head) / ranks / device.bandwidth,
-        running * shape.kv_values(load.context, ranks) * deployment.kv_bytes / ranks / device.bandwidth,
-        2 * shape.token_weights * computed / ranks / device.flops_of(deployment.weights.bits),
-        pairs / ranks / device.flops_of(16),
-        exchanged / device.link,
-        running * 1e-6,
-        1e-4,
-        shape.expert_layers * 1e-6,
+        (layers * read * deployment.weights.bytes + stages * head) / ranks / device.bandwidth,
+        layers * running * shape.kv_values(load.context, ranks) * deployment.kv_bytes / ranks / device.bandwidth,
+        layers * 2 * shape.token_weights * computed / ranks / device.flops_of(deployment.weights.bits),
+        layers * pairs / ranks / device.flops_of(16),
+        layers * exchanged / device.link + hops_s,
+        stages * running * 1e-6,
+        stages * 1e-4,
+        layers * shape.expert_layers * 1e-6,
         *(launches if one == deployment.engine else 0.0 for one in engines),
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from controlplane.contract.bodies.knob_schema import OF_GOOD, OF_LOADS, RATES
+from controlplane.contract.bodies.knob_schema import OF_GOOD, OF_LOADS
 from controlplane.contract.bodies.studies import (
     AlsoFound,
     Costs,
@@ -17,7 +17,7 @@ from controlplane.contract.knobs import difference
 from controlplane.contract.planning.carried_text import carried_text, limits_text
 from controlplane.contract.planning.cost_text import costs_text
 from controlplane.contract.planning.measurement import Carries
-from controlplane.contract.planning.objective_text import also_text, called, change_text, more_a_second
+from controlplane.contract.planning.objective_text import also_text, carries_nothing, change_ends, change_text
 from controlplane.contract.planning.quality_text import evaluation_text, quality_text
 from controlplane.contract.planning.replayed_traffic_name import traffic_words
 from tuner.study.paired_test import Improvement
@@ -53,19 +53,19 @@ def summary_of(
 ) -> str:
     """The verdict with its evidence, in a few sentences. `carries`: the winner's largest load, and the default's.
     `quality`: of the winner's weight format. `also`: the further objectives."""
-    gain = more_a_second if spec.objective in RATES else float
-    aim = called(spec.objectives[0])
     of = f"of {traffic_words(spec.workload)} " if spec.workload else ""
     pairs = f"{found.repeats} {_pairs(design)} on traffic {of}that the search did not see"
-    interval = f"{_percent(gain(found.low))} to {_percent(gain(found.high))}, 95 %, {pairs}"
     if found.low == -math.inf:
         interval = pairs
     elif found.low < -WORST_TOLD:
         interval = f"{pairs}, too few to bound it"
+    else:
+        low, high = change_ends(spec.objectives[0], found.estimate, (found.low, found.high))
+        interval = f"{_percent(low)} to {_percent(high)}, 95 %, {pairs}"
     change = changes(winner, default)
+    done = change_text(spec.objectives[0], found.estimate)
     if decided is StudyVerdict.BETTER:
         repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"
-        done = change_text(spec.objectives[0], found.estimate)
         held = "few enough were lost" if spec.objective in OF_GOOD else "every limit held"
         if spec.objective in OF_LOADS and None not in carries:
             held = carries_text(spec, *carries)
@@ -80,14 +80,17 @@ def summary_of(
             reason = "it may be worse than the default in a further objective"
     else:
         reason = "the interval does not exclude zero"
-    does = f"{'raises' if spec.objective in RATES else 'lowers'} {aim}"
+    told = _beside(spec, carries, also, costs) + quality_sentences(quality, evaluation)
+    if carries_nothing(spec, *carries):
+        within = limits_text(spec.constraints)
+        return (
+            f"Keep what runs now: neither it nor the best candidate ({change}) kept {within} at the least load that "
+            f"was tried, in {pairs}. Looser limits, or lighter traffic, would tell them apart.{told}"
+        )
     loads = (
         "" if None in carries or spec.objective not in OF_LOADS else f" {upper_first(carries_text(spec, *carries))}."
     )
-    return (
-        f"Keep what runs now: the best candidate ({change}) {does} by {_percent(gain(found.estimate))} ({interval}), "
-        f"and {reason}.{loads}{_beside(spec, carries, also, costs)}{quality_sentences(quality, evaluation)}"
-    )
+    return f"Keep what runs now: with the best candidate ({change}) {done} ({interval}), and {reason}.{loads}{told}"
 
 
 def _beside(

@@ -30,10 +30,10 @@ from controlplane.terminal.subcommand import subcommand
 from controlplane.terminal.time_options import length_s
 
 COLUMNS = ("accelerator", "tensor_parallel", "prompt", "output", "concurrency", "tpot_ms")
-ALSO = "ttft_ms"
-"""A column that may be left out, or empty."""
+ALSO = ("ttft_ms", "pipeline_parallel")
+"""Columns that may be left out, or empty."""
 HEADER = (
-    "accelerator", "TP", "replicas", "at once", "between tokens", "nine of ten within", "first token",
+    "accelerator", "TP x PP", "replicas", "at once", "between tokens", "nine of ten within", "first token",
     "nine of ten within", "s for 1,000",
 )  # fmt: skip
 PROOF = "A forecast is no proof: one node of that kind, enrolled as a trial node, and a study measure it."
@@ -52,6 +52,12 @@ def hardware(
     accelerator: Annotated[list[str], typer.Option(help="One by its name; repeatable; default: all known.")] = [],  # noqa: B006
     tensor_parallel: Annotated[
         list[int], typer.Option(help="Accelerators that share each layer; repeatable; default: 1, 2, 4 and 8.", min=1)
+    ] = [],  # noqa: B006
+    pipeline_parallel: Annotated[
+        list[int],
+        typer.Option(
+            help="Stages that the layers are cut into, each so wide; repeatable, four at most; default: 1.", min=1
+        ),
     ] = [],  # noqa: B006
     weights: Annotated[
         str | None, typer.Option(help="Format of the weights: bf16, fp8, fp4 or int4; default: as the pool's, or bf16.")
@@ -79,7 +85,9 @@ def hardware(
     ] = [],  # noqa: B006
     measured: Annotated[
         Path | None,
-        typer.Option(help=f"CSV of what you measured: {','.join(COLUMNS)}[,{ALSO}].", exists=True, dir_okay=False),
+        typer.Option(
+            help=f"CSV of what you measured: {','.join(COLUMNS)}[,{','.join(ALSO)}].", exists=True, dir_okay=False
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -94,6 +102,7 @@ def hardware(
             model=None if model is None else read_shape(model),
             accelerators=accelerator,
             tensor_parallel=tensor_parallel,
+            pipeline_parallel=pipeline_parallel,
             weights=weights,
             kv_bits=kv_bits,
             engine=engine,
@@ -145,7 +154,8 @@ def read_points(file: Path) -> list[MeasuredPoint]:
         for number, row in enumerate(csv.DictReader(opened), start=2):
             try:
                 told = {name: row[name] for name in COLUMNS}
-                found.append(MeasuredPoint.model_validate(told | {ALSO: row.get(ALSO) or None}))
+                also = {name: row[name] for name in ALSO if row.get(name)}
+                found.append(MeasuredPoint.model_validate(told | also))
             except KeyError as error:
                 raise BadRequest(f"{file}, line {number}: wants {','.join(COLUMNS)}", field="measured") from error
             except ValidationError as error:
@@ -184,7 +194,7 @@ def _cells(row: HardwareRow, is_priced: bool) -> list[str]:
 
     return [
         row.accelerator,
-        str(row.tensor_parallel),
+        f"{row.tensor_parallel} x {row.pipeline_parallel}" if row.pipeline_parallel > 1 else str(row.tensor_parallel),
         shown(row.replicas, "{}"),
         shown(row.running, "{:.1f}"),
         *span(row.tpot_s, row.low_s, row.high_s),

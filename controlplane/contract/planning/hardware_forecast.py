@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from controlplane.contract.planning.whatif import ForecastClass
 from controlplane.contract.reports.model_shape import ModelShape
 
-MOST_NAMES, MOST_POINTS = 16, 1000
+MOST_NAMES, MOST_CUTS, MOST_POINTS = 16, 4, 1000
 ACCELERATOR_NAMES = ("a100", "h100", "h200", "b200", "gb200", "b300")
 """Those that are known; their figures are `controlplane/hardware/accelerators.py`'s."""
 
@@ -23,6 +23,7 @@ class MeasuredPoint(BaseModel):
 
     accelerator: Name = Field(description="its name, such as h100")
     tensor_parallel: Width = Field(description="accelerators that shared each layer")
+    pipeline_parallel: Width = Field(default=1, description="stages that the layers were cut into")
     prompt: Tokens = Field(description="tokens of a prompt")
     output: Tokens = Field(description="tokens of an answer")
     concurrency: Annotated[float, Field(ge=1, le=1e6)] = Field(description="requests always under way")
@@ -39,6 +40,11 @@ class HardwareCreate(BaseModel):
     accelerators: list[Name] = Field(default=[], max_length=MOST_NAMES, description="by name; none: all known")
     tensor_parallel: list[Width] = Field(
         default=[], max_length=MOST_NAMES, description="accelerators that share each layer; none: 1, 2, 4 and 8"
+    )
+    pipeline_parallel: list[Width] = Field(
+        default=[],
+        max_length=MOST_CUTS,
+        description="stages that the layers are cut into, each on `tensor_parallel` accelerators of its own; none: 1",
     )
     weights: Name | None = Field(default=None, description="bf16, fp8, fp4 or int4; null: as the pool's, or bf16")
     kv_bits: int | None = Field(default=None, description="of a cached value, 8 or 16; null: as the engine has them")
@@ -64,6 +70,7 @@ class HardwareRow(BaseModel):
 
     accelerator: str = Field(description="its name, as `accelerators.py` has it")
     tensor_parallel: int = Field(description="accelerators that share each layer")
+    pipeline_parallel: int = Field(default=1, description="stages that the layers are cut into")
     weight_bytes: int = Field(description="of the weights, on all of them")
     kv_bytes_per_token: int = Field(description="of the KV cache, on all of them; layers with a window keep less")
     room: float = Field(description="requests of that length that the KV cache holds at once; below 1: not one")
@@ -81,7 +88,7 @@ class HardwareRow(BaseModel):
     device_s_per_1000: float | None = Field(default=None, description="accelerator seconds for 1,000 output tokens")
     cost_per_hour: float | None = Field(default=None, description="of all replicas, by the accelerator's price")
     cost_per_million: float | None = Field(default=None, description="for a million output tokens, all replicas busy")
-    known_as: str = Field(description="seen, elsewhere, or calibrated by so many points")
+    known_as: str = Field(description="seen, elsewhere, a pipeline, which was seen nowhere, or calibrated by points")
     forecast_class: ForecastClass = Field(
         description="`calibrated`: of a dense model where its factors were learned, or by enough points of your own"
     )

@@ -5,18 +5,20 @@ All are kept as seconds, less is better; what people read as so many a second is
 
 import math
 import re
+from collections.abc import Iterable
 
-from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, RATES
+from controlplane.contract.bodies.knob_schema import COST, GOODPUT, GOODPUT_TOKENS, MAX_LOAD, OF_LOADS, RATES
 from controlplane.contract.bodies.studies import (
     AIMS,
     AlsoFound,
     FrontMember,
     Objective,
     Study,
+    StudyCreate,
     StudyVerdict,
 )
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.planning.measurement import TOKENS_COSTED
+from controlplane.contract.planning.measurement import TOKENS_COSTED, Carries
 from controlplane.contract.share_text import share_text
 
 CALLED = {
@@ -66,6 +68,19 @@ def change_text(objective: Objective, improvement: float) -> str:
     return f"{called(objective)} {'falls' if change < 0 else 'rises'} by {share_text(abs(change), 1)}"
 
 
+def change_ends(objective: Objective, improvement: float, interval: Iterable[float]) -> list[float]:
+    """The ends of the improvement's interval as shares of what `change_text` tells, the lower first: below 0 is the
+    other way."""
+    way = -1 if _change(objective, improvement) < 0 else 1
+    return sorted(_change(objective, one) * way for one in interval)
+
+
+def carries_nothing(spec: StudyCreate, winner: Carries | None, default: Carries | None) -> bool:
+    """Whether loads are compared, and neither carries the least that was tried: that they are equal says nothing."""
+    compared = None not in (winner, default) and spec.objective in OF_LOADS
+    return compared and not any(one.load for one in (winner, default) if one is not None)
+
+
 def also_text(found: AlsoFound) -> str:
     """`change_text`, and how much worse it may be where that is not held."""
     told = change_text(found, found.improvement)
@@ -85,10 +100,11 @@ def result_in_short(study: Study) -> str:
     if result.improvement is None or not result.repeats:
         return first_sentence(result.summary)
     objective = study.spec.objectives[0]
+    if carries_nothing(study.spec, result.winner_carries, result.default_carries):
+        return first_sentence(result.summary)
     told = change_text(objective, result.improvement)
     if result.interval is not None:
-        falls = " falls by " in told
-        ends = sorted(_change(objective, one) * (-1 if falls else 1) for one in result.interval)
+        ends = change_ends(objective, result.improvement, result.interval)
         told += f" ({' to '.join(share_text(one, 1) for one in ends)})"
     return told if result.verdict is StudyVerdict.BETTER else f"not better: {told}"
 

@@ -111,3 +111,48 @@ def test_wider_reads_less_each_and_exchanges() -> None:
     assert wide["exchange"] > 0
     copied = named(replace(ONE, ranks=16), load)
     assert copied["kv"] == pytest.approx(narrow["kv"] / 8), "16 ranks hold copies of 8 KV heads"
+
+
+def test_each_stage_of_a_pipeline_computes_its_layers_for_its_share_of_the_requests() -> None:
+    """Two stages with eight requests each take as long, one after the other, as one would with eight, and a hop each
+    besides; the head and the host's part are in each, as the slowest has them. All prompts are cached."""
+    load = Load(1000, 500, 16, cached=1.0)
+    two, eight = named(replace(ONE, stages=2), load), named(ONE, replace(load, concurrency=8))
+    for part in ("kv", "vllm", "experts"):
+        assert two[part] == pytest.approx(eight[part])
+    assert two["weights"] - eight["weights"] == pytest.approx(4 * 128256 * 4096 / 3.35e12)
+    assert two["exchange"] == pytest.approx(2 * (8 * 4096 * 2 / 450e9 + 10e-6))
+    assert (two["requests"], two["step"]) == (16e-6, 2e-4)
+    few = named(replace(ONE, stages=2), replace(load, concurrency=1))
+    assert few["kv"] == pytest.approx(named(ONE, replace(load, concurrency=1))["kv"]), "no half of a request runs"
+
+
+def test_layers_that_do_not_divide_are_as_slow_and_as_full_as_the_stage_that_has_most() -> None:
+    load = Load(1000, 500, 11)
+    three = replace(ONE, stages=3)
+    assert three.stage_share == 11 / 32 and three.devices == 3
+    kv = named(replace(ONE, stages=1), replace(load, concurrency=11 / 3))["kv"]
+    assert named(three, load)["kv"] == pytest.approx(kv * 33 / 32)
+    layers = 2 * SHAPE.layer_weights * 11 / 32
+    held = (80e9 * 0.9 - 4e9 - layers - 2 * SHAPE.embedding_weights) / (131_072 * 11 / 32)
+    assert room(three, load) == pytest.approx(held / 1250)
+
+
+def test_prompts_hold_up_all_of_a_pipeline_or_fill_each_others_gaps() -> None:
+    load = Load(1000, 500, 41)
+    four = replace(ONE, stages=4)
+    alone = named(four, load)
+    filled = dict(zip((*NAMES, *ENGINES), parts_of(four, load, ENGINES, gaps_filled=True), strict=True))
+    assert alone["prompts"] == pytest.approx(named(ONE, load)["prompts"]), "each passes all stages before the next"
+    assert filled["prompts"] == pytest.approx(alone["prompts"] / 4)
+    assert filled["kv"] == alone["kv"]
+    assert parts_of(ONE, load, ENGINES, gaps_filled=True) == parts_of(ONE, load, ENGINES)
+
+
+@given(LOADS, st.integers(1, 32))
+def test_more_stages_never_make_a_decode_quicker_than_its_share_of_the_requests_would(load: Load, stages: int) -> None:
+    with_stages = parts_of(replace(ONE, stages=stages), load, ENGINES, gaps_filled=True)
+    running = min(load.concurrency, max(1.0, room(replace(ONE, stages=stages), load)))
+    alone = named(ONE, replace(load, concurrency=max(1.0, running / stages)))
+    for part in ("weights", "kv"):
+        assert dict(zip(NAMES, with_stages, strict=False))[part] >= alone[part] * (1 - 1e-9)

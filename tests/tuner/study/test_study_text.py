@@ -84,10 +84,25 @@ def test_the_largest_load_is_told_with_its_interval_within_its_limits() -> None:
         "captured load (1.8 to 2)."
     )
     kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, ours, Improvement(-0.25, -1, 0.5, 5), {}, carries=loads)
-    assert "raises the largest load by -20.0 %" in kept and "zero. It carries 2.4 times" in kept
+    assert (
+        "the largest load falls by 20.0 % (-100.0 % to 50.0 %, 95 %, 5" in kept and "zero. It carries 2.4 times" in kept
+    )
     assert carries_text(spec, None, loads[1]) == (
         "the default carries 1.9 times the captured load (1.8 to 2), within ttft p95 <= 500 ms"
     )
+
+
+def test_where_neither_carries_the_least_load_that_is_said_and_no_share_of_nothing() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    spec = StudyCreate(pool="p", objective="max_load", constraints=limits)
+    ours, winner = EngineConfig().knobs(), EngineConfig(max_num_seqs=8).knobs()
+    nothing = Carries(load=0, low=0, high=0)
+    found = Improvement(0, 0, 0, 3)
+    told = summary_of(spec, StudyVerdict.NOT_BETTER, winner, ours, found, {}, carries=(nothing, nothing))
+    assert "kept ttft p95 <= 500 ms at the least load that was tried, in 3 interleaved pairs" in told
+    assert "Looser limits, or lighter traffic" in told and "0.0 %" not in told
+    some = Carries(load=0.5, low=0.4, high=0.6)
+    assert "exclude zero" in summary_of(spec, StudyVerdict.NOT_BETTER, winner, ours, found, {}, carries=(some, nothing))
 
 
 def test_further_objectives_and_costs_are_told_beside_the_verdict() -> None:
@@ -105,7 +120,7 @@ def test_further_objectives_and_costs_are_told_beside_the_verdict() -> None:
     assert "; it carries 2.4 times the captured load" in told and ". Tpot p50 rises by 5.0 %. It costs 5.00 s" in told
     lost = beside.model_copy(update={"held": False, "worse_at_most": 0.14})
     kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, default, found, {}, also=[lost], **more)
-    assert "lowers cost by 20.0 %" in kept
+    assert ") cost falls by 20.0 % (10.0 % to 30.0 %" in kept
     assert "and it may be worse than the default in a further objective. It carries 2.4 times" in kept
     assert "Tpot p50 rises by 5.0 % (it may be worse by 14.0 %)." in kept
 
@@ -121,4 +136,4 @@ def test_goodput_is_told_as_the_rate_that_it_is() -> None:
     told = summary_of(spec, StudyVerdict.BETTER, winner, default, found, {}, payback_s=60)
     assert told.startswith("goodput rises by 25.0 % (11.1 % to 100.0 %, 95 %, 5 interleaved pairs")
     kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, default, Improvement(-0.25, -1, 0.5, 5), {})
-    assert "raises goodput by -20.0 %" in kept and "does not exclude zero" in kept
+    assert ") goodput falls by 20.0 % (-100.0 % to 50.0 %" in kept and "does not exclude zero" in kept

@@ -115,6 +115,31 @@ def test_a_model_with_experts_is_forecast_with_its_error_beside_it(tmp_path: Pat
     assert "seen, extrapolated" in answer.output
 
 
+def test_stages_of_a_pipeline_make_room_for_a_model_and_are_told_as_seen_nowhere(model: str, tmp_path: Path) -> None:
+    asked = ("--model", model, "--weights", "fp8", "--accelerator", "h100", "--tensor-parallel", "1", *LOAD)
+    cuts = ("--pipeline-parallel", "1", "--pipeline-parallel", "2")
+    alone, two = items(*asked, *cuts)
+    assert alone["notes"] == ["the weights do not fit"] and (alone["pipeline_parallel"], alone["known_as"]) == (
+        1,
+        "seen",
+    )
+    assert (two["pipeline_parallel"], two["known_as"], two["forecast_class"]) == (2, "a pipeline", "extrapolated")
+    assert two["device_s_per_1000"] == pytest.approx(1000 * 2 / two["tokens_per_s"])
+    assert two["low_s"] < two["tpot_s"] / 1.4 < two["tpot_s"] / 0.6 == pytest.approx(two["high_s"])
+    answer = runner.invoke(app, ["hardware", *asked, *cuts, "--price", "h100=2"])
+    assert "1 x 2" in answer.output and "Note: no pipeline is among what the factors were learned of" in answer.output
+    assert "no pipeline" not in runner.invoke(app, ["hardware", *asked]).output
+    file = tmp_path / "points.csv"
+    half = [f"h100,1,1024,1024,64,{500 * two['tpot_s']},2"] * 3
+    file.write_text(
+        "\n".join(["accelerator,tensor_parallel,prompt,output,concurrency,tpot_ms,pipeline_parallel", *half]) + "\n"
+    )
+    _, after = items(*asked, *cuts, "--measured", str(file))
+    assert after["tpot_s"] == pytest.approx(two["tpot_s"] * 0.5**0.75)
+    assert (after["known_as"], after["error"]) == ("calibrated by 3 points", two["error"])
+    assert after["forecast_class"] == "extrapolated", "what own points make better was not measured of pipelines"
+
+
 def test_who_comes_at_random_waits_the_longer_the_more_they_are(model: str) -> None:
     asked = ("--model", model, "--weights", "fp8", "--accelerator", "h200", "--tensor-parallel", "8", *LOAD[:4])
     firsts = [items(*asked, "--rate", rate)[0]["first_token_s"] for rate in ("0.1", "5", "15")]
@@ -136,6 +161,7 @@ def test_who_comes_at_random_waits_the_longer_the_more_they_are(model: str) -> N
         ((*LOAD, "--weights", "fp9"), "no format 'fp9'"),
         ((*LOAD, "--engine", "llama.cpp"), "no engine 'llama.cpp'"),
         ((*LOAD, "--tensor-parallel", "3"), "divisor of the model's 64 heads"),
+        ((*LOAD, "--pipeline-parallel", "81"), "wants a layer a stage at least, and the model has 80"),
         ((*LOAD, "--kv-bits", "4"), "kv_bits: 8 or 16"),
         ((*LOAD, "--price", "h300=1"), "no accelerator 'h300'"),
         ((*LOAD, "--price", "h200=free"), "wants a number above 0"),
