@@ -67,14 +67,15 @@ def advice(
 
 
 @router.post("/hardware", responses=answers(NotFound, TooLarge, Overloaded))
-def hardware(asked: HardwareCreate, principal: Reader, session: SessionDep, service: Telemetry) -> HardwareForecast:
+def hardware(asked: HardwareCreate, principal: Reader, service: Telemetry) -> HardwareForecast:
     """Forecast what a model would take on accelerators that are not there, by its sizes and theirs; never proof.
 
     What is not said is taken from the pool: its model as its nodes tell it, a mean request, its busiest minute's rate.
     """
     if asked.pool is None:
         return forecast(asked, Known())
-    serving = _serving(session, asked.pool)
+    with service.database.read_session() as session:  # It only asks: others' writes do not wait for the answer.
+        serving = _serving(session, asked.pool)
     end = service.telemetry.latest() or service.clock()
     span = Span(end - timedelta(seconds=asked.window_s), end)
     with service.desk.query(principal.holder) as budget:

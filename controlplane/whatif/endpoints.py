@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from sqlmodel import Session
 
 from controlplane.auth import Reader
 from controlplane.auth.token_cache import AuthParts
@@ -22,8 +23,7 @@ from controlplane.contract.knobs import (
     ChangeClass,
     parse_config,
 )
-from controlplane.contract.planning.whatif import TwinEngine, WhatIf, WhatIfCreate
-from controlplane.db import SessionDep
+from controlplane.contract.planning.whatif import TwinEngine, TwinTask, WhatIf, WhatIfCreate
 from controlplane.fleet import store as fleet
 from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.telemetry import TelemetryReader
@@ -47,8 +47,15 @@ WhatIfs = Annotated[WhatIfParts, Depends(WhatIfParts.given)]
 
 
 @router.post("/whatif", responses=answers(NotFound, Overloaded, Unavailable))
-def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIfs) -> WhatIf:
+def what_if(asked: WhatIfCreate, _: Reader, service: WhatIfs) -> WhatIf:
     """Forecast what a change of load, prompts, replicas or knobs would do to a pool; a forecast, never proof."""
+    # The twin computes for up to a minute: no transaction is open by then, nor was one that others' writes wait for.
+    with service.database.read_session() as session:
+        task = _task(asked, session, service)
+    return service.twin.forecast(task)
+
+
+def _task(asked: WhatIfCreate, session: Session, service: WhatIfParts) -> TwinTask:
     nodes = fleet.nodes(session, pool=asked.pool)
     if not nodes:
         raise NotFound(f"pool: no pool {asked.pool!r}", field="pool")
@@ -68,7 +75,7 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
         parse_config(knobs, base=config, prefix=prefix)
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
     task = gathered(service.traffic, asked, config, number, trial, engine)
-    return service.twin.forecast(task.model_copy(update=_change(nodes, config.knobs() | asked.knobs, asked)))
+    return task.model_copy(update=_change(nodes, config.knobs() | asked.knobs, asked))
 
 
 def _change(nodes: Iterable[NodeView], wanted: Mapping[str, Any], asked: WhatIfCreate) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """`GET /api/v1/advice` of a whole service in process, from what nodes reported over HTTP."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +20,7 @@ from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.bodies.workload import WorkloadRequest
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
 from controlplane.contract.step_limits import StepLimit
@@ -248,6 +251,21 @@ def test_other_hardware_is_forecast_for_the_pools_own_model_and_traffic(api: Tes
     own = forecast(api, pool="chat", accelerators=["h200"], tensor_parallel=[2], rate=40, prompt=2000, weights="bf16")
     assert (own["prompt"], own["rate"], own["weights"], own["output"]) == (2000.0, 40.0, "bf16", 50.0)
     assert own["items"][0]["first_token_s"] > row["first_token_s"]
+
+
+def test_others_write_while_other_hardware_is_forecast(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    service: Any = api.app.state.service  # type: ignore[attr-defined]
+    said = []
+
+    def writes_beside(*_: Any) -> None:
+        with closing(sqlite3.connect(service.database.engine.url.database, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            said.append("written")
+        raise BadRequest("that will do", field="pool")
+
+    monkeypatch.setattr("controlplane.advice.endpoints.forecast", writes_beside)
+    forecast(api, 400, pool="chat")
+    assert said == ["written"]
 
 
 def test_other_hardware_needs_no_pool_where_all_is_said(api: TestClient) -> None:

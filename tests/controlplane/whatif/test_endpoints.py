@@ -1,9 +1,13 @@
 """`POST /api/v1/whatif`, from an agent's own reports in the store to the twin's process and back."""
 
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +114,20 @@ def test_the_change_itself_is_told_by_what_such_changes_took_on_the_nodes(api: T
 )
 def test_what_cannot_be_forecast_says_why(api: TestClient, asked: dict[str, Any], status: int, said: str) -> None:
     assert said in ask(api, status, **asked)["error"]["message"]
+
+
+def test_others_write_while_the_twin_computes(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long as the twin took, agents' reports and workers' heartbeats waited, and gave up after half a minute."""
+    service: Any = api.app.state.service  # type: ignore[attr-defined]
+
+    def writes_beside(task: TwinTask) -> None:
+        with closing(sqlite3.connect(service.database.engine.url.database, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+        raise Unavailable(f"asked about {task.asked.pool}")
+
+    twin: Any = SimpleNamespace(forecast=writes_beside, vllm_python=None)
+    monkeypatch.setattr(api.app.state, "service", replace(service, twin=twin))  # type: ignore[attr-defined]
+    assert "asked about chat" in ask(api, 503, window_s=150)["error"]["message"]
 
 
 @pytest.mark.slow
