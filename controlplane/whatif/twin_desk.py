@@ -53,7 +53,7 @@ class TwinDesk:
             )
         except subprocess.TimeoutExpired as error:
             raise Unavailable(
-                f"the twin took longer than {timeout_s:g} s; ask for a shorter window_s", field="window_s"
+                f"the twin took longer than {timeout_s:g} s; ask about a shorter span (window_s)", field="window_s"
             ) from error
         except OSError as error:
             raise Unavailable(f"the twin could not be started: {error}") from error

@@ -1,12 +1,13 @@
 """What if: a form for a change of a pool's load or configuration, and the twin's forecast of it, in its address."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
-from controlplane.contract.knobs import KNOBS
+from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, parse_knob
 from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate, last_tried
 from web.frame.page import Context, Page
 from web.frame.selection import Selection
@@ -32,13 +33,14 @@ def asked_of(said: Mapping[str, str], pool: str) -> WhatIfCreate:
     return made(WhatIfCreate, wanted)
 
 
-def _value(name: str, text: str) -> int | str:
+def _value(name: str, text: str) -> Any:
     if KNOBS[name].choices:
         return text
     try:
-        return int(text)
+        return parse_knob(name, json.loads(text))
     except ValueError:
-        raise BadRequest(f"{name}: wants a whole number, got {text[:40]!r}", field=name) from None
+        wanted = "a whole number, or a schedule" if name == NUM_SPECULATIVE_TOKENS else "a whole number"
+        raise BadRequest(f"{name}: wants {wanted}, got {text[:40]!r}", field=name) from None
 
 
 def _seconds(field: str, text: str) -> float:

@@ -87,6 +87,8 @@ def test_the_form_is_what_the_api_takes() -> None:
         good={"ttft": 0.5},
     )
     assert asked_of(said, "chat") == wanted
+    drafts = USUAL | EMPTY | {"num_speculative_tokens": "[[4, 3], [16, 1]]"}
+    assert asked_of(drafts, "chat").knobs == {"num_speculative_tokens": ((4, 3), (16, 1))}, "as its field says"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,9 @@ def test_the_form_is_what_the_api_takes() -> None:
         ("good_ttft", "soon"),
         ("good_e2e", "0"),
         ("max_num_seqs", "few"),
+        ("max_num_seqs", "2.5"),
+        ("num_speculative_tokens", "[[4, 3], [2, 1]]"),
+        ("num_speculative_tokens", "4: 3"),
     ],
 )
 def test_what_is_wrong_is_told_at_its_field(name: str, text: str) -> None:
