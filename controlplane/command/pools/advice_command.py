@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.client.connection import UNIX
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.advice import Advice, MixAdvice, PartShift, Rate, TechniqueAdvice
 from controlplane.contract.share_text import share_text
+from controlplane.contract.shown_url import address
 from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
@@ -44,22 +46,23 @@ def advice(
     for words in found.binds.missing:
         typer.echo(f"not known: {words}")
     print_table(("carried", "mean", "busiest", f"at {peak:g} x"), carried(found))
+    site = "" if client.base_url.startswith(UNIX) else address(client.base_url).rstrip("/")
     if found.mix is not None:
-        tell_mix(found.mix)
+        tell_mix(found.mix, site)
     typer.echo(found.because)
     if found.techniques:
         header = ("technique", "touches at most", "fits", "knob", "proof")
-        print_table(header, [technique_row(one) for one in found.techniques])
+        print_table(header, [technique_row(one, site) for one in found.techniques])
 
 
-def tell_mix(mix: MixAdvice) -> None:
-    """Whether the traffic is still what the pool was tuned for."""
+def tell_mix(mix: MixAdvice, site: str) -> None:
+    """Whether the traffic is still what the pool was tuned for. site: of the dashboard."""
     typer.echo(mix.says)
     if mix.parts:
         header = ("traffic", "then", "now", "score", "95 %", "drifted")
         print_table(header, [shift_row(one) for one in mix.parts])
     if mix.study:
-        typer.echo(f"study: {mix.study}")
+        typer.echo(f"study: {site}{mix.study}")
 
 
 def shift_row(one: PartShift) -> tuple[str, ...]:
@@ -87,9 +90,11 @@ def carried(found: Advice) -> list[tuple[str, ...]]:
     ]
 
 
-def technique_row(one: TechniqueAdvice) -> tuple[str, ...]:
+def technique_row(one: TechniqueAdvice, site: str) -> tuple[str, ...]:
+    """site: of the dashboard, whose forms `proof` leads to."""
+    proof = one.study or one.forecast
     touches = "not known" if one.touches is None else share_text(one.touches, 1)
-    return (one.title, touches, one.fits.value.replace("_", " "), one.knob or "-", one.study or one.forecast or "-")
+    return (one.title, touches, one.fits.value.replace("_", " "), one.knob or "-", f"{site}{proof}" if proof else "-")
 
 
 def _rate(rate: Rate | None) -> tuple[str, str]:

@@ -28,9 +28,9 @@ def test_drifted_traffic_is_told_in_rows_with_its_study(capsys: pytest.CaptureFi
     now = replace(measured_then().mix, prompts=[3 * tokens for tokens in measured_then().mix.prompts])
     told = advice_of(figures(mix=now), 2, measured_then()).mix
     assert told is not None
-    tell_mix(told)
+    tell_mix(told, "http://tw.example")
     said = capsys.readouterr().out
-    assert said.startswith(told.says) and f"study: {told.study}" in said
+    assert said.startswith(told.says) and f"study: http://tw.example/studies/new?{told.study.split('?')[1]}" in said
     assert shift_row(told.parts[0])[0] == "prompts" and shift_row(told.parts[0])[-1] == "yes"
 
 
@@ -38,7 +38,9 @@ def test_rows_have_what_was_carried_and_what_proves() -> None:
     answer = advice_of(BUSY, 2)
     assert carried(answer)[0] == ("requests/s", "10", "12", "24")
     assert ("ttft p95", "800 ms", "-", "-") in carried(answer)
-    first = technique_row(answer.techniques[0])
-    assert first == ("Another replica", "77.5 %", "applies", "-", "/whatif?pool=chat&replicas=3&ask=1")
+    first = technique_row(answer.techniques[0], "http://tw.example")
+    page = "http://tw.example/whatif?pool=chat&replicas=3&ask=1"
+    assert first == ("Another replica", "77.5 %", "applies", "-", page), "a link to be followed from a terminal"
+    assert technique_row(answer.techniques[0], "")[-1] == "/whatif?pool=chat&replicas=3&ask=1", "of a socket"
     unknown = advice_of(figures(seconds={}), 2).techniques[-1]
-    assert technique_row(unknown)[1] == "not known"
+    assert technique_row(unknown, "")[1] == "not known"
