@@ -51,8 +51,10 @@ def timeline(
     ledger: Iterable[LedgerEntry],
 ) -> list[TimelineEntry]:
     """The oldest first; what happened at one moment in the order of cause and effect."""
-    found = [entry for alert in alerts for entry in _of_alert(alert)]
-    found += [_of_tellings(together) for together in _told_together(tellings)]
+    told = list(tellings)
+    heard = {one.alert_id for one in told if one.error is None}
+    found = [entry for alert in alerts for entry in _of_alert(alert, held=alert.silenced and alert.id not in heard)]
+    found += [_of_tellings(together) for together in _told_together(told)]
     found += [
         TimelineEntry(time=note.time, kind=TimelineKind.NOTE, text=note.text, actor=note.author) for note in notes
     ]
@@ -60,13 +62,14 @@ def timeline(
     return sorted(found, key=lambda entry: (entry.time, ORDER[entry.kind]))
 
 
-def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
+def _of_alert(alert: Alert, *, held: bool) -> Iterator[TimelineEntry]:
+    """held: it fired, and nobody was told."""
     subject = f"alert/{alert.id}"
     name = alert.rule if alert.source == OURS else f"{alert.rule} ({alert.source})"
     began = f"{name} began" + (f" on node {alert.labels['node']}" if "node" in alert.labels else "")
     yield TimelineEntry(time=alert.started_at, kind=TimelineKind.ONSET, text=began, subject=subject)
     if alert.fired_at is not None:
-        silent = " (held back by a silence or an inhibit rule)" if alert.silenced else ""
+        silent = f" (nobody was told: {alert.held_by or 'a silence or an inhibit rule'})" if held else ""
         yield TimelineEntry(time=alert.fired_at, kind=TimelineKind.FIRED, text=alert.summary + silent, subject=subject)
     for update in alert.updates:
         yield TimelineEntry(time=update.time, kind=TimelineKind.UPDATED, text=update.summary, subject=subject)

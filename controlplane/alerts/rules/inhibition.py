@@ -13,13 +13,12 @@ from sqlmodel import Session, select
 from controlplane.alerts import store
 from controlplane.alerts.channels.payload import labels_told
 from controlplane.alerts.matching.label_match import matches
+from controlplane.alerts.rules.silence import OF_NO_SILENCE
 from controlplane.alerts.tables import AlertRow, InhibitRuleRow
 from controlplane.alerts.view import inhibit_rule_view
 from controlplane.contract.bodies.alerts import OURS, AlertState, InhibitRule, Silence
 
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-OF_NO_SILENCE = 0
-"""The number of a silence that is no row."""
 
 
 def held_by(rules: Iterable[InhibitRule], sources: Iterable[Mapping[str, str]]) -> list[Silence]:

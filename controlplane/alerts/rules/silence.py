@@ -8,6 +8,9 @@ from controlplane.alerts.matching.label_match import matches
 from controlplane.alerts.tables import AlertRow
 from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
 
+OF_NO_SILENCE = 0
+"""The number of a silence that is no row: an inhibit rule holds back as long as its source fires."""
+
 
 def active(silence: Silence, at: datetime) -> bool:
     """True from its start until its end, or until somebody ended it early."""
@@ -16,7 +19,12 @@ def active(silence: Silence, at: datetime) -> bool:
 
 def silenced(silences: Iterable[Silence], labels: Mapping[str, str], at: datetime) -> bool:
     """True when any silence that is active at `at` matches the labels."""
-    return any(active(silence, at) and matches(silence, labels) for silence in silences)
+    return holding(silences, labels, at) is not None
+
+
+def holding(silences: Iterable[Silence], labels: Mapping[str, str], at: datetime) -> Silence | None:
+    """The first that is active at `at` and matches the labels."""
+    return next((silence for silence in silences if active(silence, at) and matches(silence, labels)), None)
 
 
 def is_held(row: AlertRow, silences: Iterable[Silence], at: datetime) -> bool:
@@ -31,4 +39,11 @@ def seen_at(alert: Alert, silences: Iterable[Silence], at: datetime) -> Alert:
     """
     if alert.state is AlertState.RESOLVED:
         return alert
-    return alert.model_copy(update={"silenced": silenced(silences, labels_of(alert), at)})
+    found = holding(silences, labels_of(alert), at)
+    return alert.model_copy(update={"silenced": found is not None, "held_by": found and _words(found)})
+
+
+def _words(silence: Silence) -> str:
+    if silence.id == OF_NO_SILENCE:
+        return silence.comment
+    return f"silence {silence.id} until {silence.ends_at:%Y-%m-%d %H:%M} UTC: {silence.comment}"

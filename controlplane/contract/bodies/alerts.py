@@ -391,7 +391,8 @@ class Alert(BaseModel):
     diagnosis: Diagnosis | None = Field(
         default=None, description="which stage and which cause; null until it has been looked for"
     )
-    silenced: bool = Field(default=False, description="whether a silence holds back its deliveries now")
+    silenced: bool = Field(default=False, description="whether a silence or an inhibit rule holds back its news now")
+    held_by: str | None = Field(default=None, description="which one does, in words; null: none, or it is over")
     study_id: int | None = Field(default=None, description="the study that its remedy started")
     updates: list[AlertUpdate] = Field(default=[], description="what changed while it was open, the oldest first")
     remedies: list[RemedyStep] = Field(default=[], description="what was chosen, and why, the oldest first")

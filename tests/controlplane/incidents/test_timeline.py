@@ -73,3 +73,15 @@ def test_a_step_in_production_that_the_incident_took_back_is_in_it() -> None:
     told = "study 7, step 2 in production (max_num_seqs from 4 to 8) is taken back: incident 1 of pool chat is open"
     (only,) = timeline([], [], [], [entry(5, "study.step_taken_back", told)])
     assert (only.kind, only.text, only.subject) == (TimelineKind.CHANGE, told, "incident/1")
+
+
+def test_what_was_told_before_it_was_silenced_is_not_said_to_have_been_held_back(alert: Callable[..., Alert]) -> None:
+    made = alert(1, silenced=True)
+    made.held_by = "silence 4 until 2030-01-01 14:00 UTC: a drill"
+
+    def fired(*tellings: Telling) -> str:
+        return next(one.text for one in timeline([made], tellings, [], []) if one.kind is TimelineKind.FIRED)
+
+    assert fired(Telling(at(12), 1, "on-call", "firing")) == made.summary
+    held = f"{made.summary} (nobody was told: silence 4 until 2030-01-01 14:00 UTC: a drill)"
+    assert fired() == fired(Telling(at(12), 2, "on-call", "firing")) == held

@@ -191,6 +191,15 @@ def test_it_leads_to_its_incident_and_names_who_was_told() -> None:
     assert '<td class="whole">pager &lt;1&gt;</td>' in shown and '<td class="whole">2</td>' in shown
 
 
+def test_what_holds_it_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "silenced" not in page() and "held back" not in page()
+    monkeypatch.setattr(ALERT, "silenced", True)
+    monkeypatch.setattr(ALERT, "held_by", "inhibit rule 'pages & tickets'")
+    shown = page()
+    assert '<span class="tag">silenced</span>' in shown
+    assert "held back by inhibit rule &#39;pages &amp; tickets&#39;" in shown
+
+
 def test_what_an_alert_does_not_have_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Causes, the likeliest first" in page() and "Share of the increase" not in page()
     monkeypatch.setattr(ALERT, "diagnosis", Diagnosis(stage=None, summary="set back", causes=[]))
