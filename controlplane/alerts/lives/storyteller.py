@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from sqlmodel import col, select
+
 from controlplane.alerts import words
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.conditions.kind import Job, Look
@@ -40,6 +42,8 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 120.0
 """A diagnosis of an open alert is of so much of it: what it is like now, not on the average of hours."""
+LEAST_BEFORE_S = 60.0
+"""A shorter calm is too little to compare with: what was before it counts, too."""
 PARTS = (PROMPT_BUCKET.label, NODE.label)
 """What a story may be about alone, as its evidence says."""
 ONSET = "onset"
@@ -158,19 +162,28 @@ class Storyteller:
         is missed some time after the change that makes it so, and what lies between them is no "before"."""
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
         fires = Event.FIRED in draft.events
-        found, nodes, of = self._look_from(onset, job, story, where, now, chance, whole=fires)
+        found, nodes, of = self._look_from(onset, job, draft, story, where, now, chance, whole=fires)
         changed = None if found.attribution is None else found.attribution.since
         may_be_onset = (story.at - onset).total_seconds() >= LEAST_TICKS * WINDOW_S
         if fires and may_be_onset and changed is not None and changed.high < onset:
             onset = changed.at
-            found, nodes, of = self._look_from(onset, job, story, where, now, chance, whole=True)
+            found, nodes, of = self._look_from(onset, job, draft, story, where, now, chance, whole=True)
         return found, nodes, {"about": of, ONSET: onset.isoformat()}
 
     def _look_from(
-        self, onset: datetime, job: Job[Any], story: Finding, where: Where, now: datetime, chance: float, *, whole: bool
+        self,
+        onset: datetime,
+        job: Job[Any],
+        draft: Draft,
+        story: Finding,
+        where: Where,
+        now: datetime,
+        chance: float,
+        *,
+        whole: bool,
     ) -> tuple[Diagnosis, frozenset[str], dict[str, Any]]:
         """whole: of all since the onset, however long ago that is."""
-        before = Span(onset - timedelta(seconds=context.BEFORE_S), onset)
+        before = Span(self._usual_from(draft.fingerprint, onset), onset)
         since = onset if whole else max(onset, story.at - timedelta(seconds=AGAIN_S))
         during = Span(since, story.at)
         before_s = story.before_s
@@ -196,6 +209,22 @@ class Storyteller:
         shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error, users)
         nodes = self._nodes(parts_where, story, during, chance)
         return diagnose(shift, measured, around, read, plausibility), nodes, of
+
+    def _usual_from(self, fingerprint: str, onset: datetime) -> datetime:
+        """Where what an onset is compared with begins: when the same had ended, where that was shortly before it."""
+        earliest = onset - timedelta(seconds=context.BEFORE_S)
+        ended = (
+            select(AlertRow.clear_since)
+            .where(
+                AlertRow.fingerprint == fingerprint,
+                AlertRow.state == AlertState.RESOLVED.value,
+                col(AlertRow.clear_since) > earliest,
+                col(AlertRow.clear_since) <= onset - timedelta(seconds=LEAST_BEFORE_S),
+            )
+            .order_by(col(AlertRow.id).desc())
+        )
+        with self._database.read_session() as session:
+            return session.exec(ended).first() or earliest
 
     def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {

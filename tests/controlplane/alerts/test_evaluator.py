@@ -118,6 +118,27 @@ class TestRegression:
         assert not found[0].updates, found[0].updates
         assert deliveries(database) == [(found[0].id, "firing"), (found[0].id, "resolved")]
 
+    def test_what_comes_again_is_compared_with_the_calm_between(
+        self, database: Database, plant: Any, evaluator: AlertEvaluator
+    ) -> None:
+        add_rule(database, self.condition, plant.now)
+        run(evaluator, plant, 120)
+        run(evaluator, plant, 300, prefill=5.0)
+        run(evaluator, plant, 120)
+        again = plant.now
+        run(evaluator, plant, 60, prefill=5.0)
+        newest, first = alerts(database)
+        assert (newest.state, first.state, newest.fingerprint) == ("firing", "resolved", first.fingerprint)
+        assert abs((newest.started_at - again).total_seconds()) <= 15
+        assert newest.diagnosis is not None and newest.diagnosis.attribution is not None
+        moved = newest.diagnosis.attribution
+        assert moved.during_s > 3 * moved.before_s, (moved.before_s, moved.during_s)
+        assert moved.since is not None and abs((moved.since.at - again).total_seconds()) <= 10  # Two windows.
+        stages = {one.stage: one for one in newest.diagnosis.stages}
+        assert stages["prefill"].share_of_increase > 0.9
+        before, during = stages["prefill"].before_mean_s, stages["prefill"].during_mean_s
+        assert before is not None and during is not None and during > 3 * before
+
     def test_waiting_is_no_regression_of_the_service(
         self, database: Database, plant: Any, evaluator: AlertEvaluator
     ) -> None:
