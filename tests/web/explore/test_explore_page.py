@@ -16,6 +16,7 @@ from agents.agent.control.offer import ConfigOutcome
 from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot
 from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.reports.opamp import new_instance_uid
 from tests.web.conftest import checked
 
@@ -35,14 +36,15 @@ def explored(page: Page, stack: Any) -> Page:
 
 @pytest.fixture
 def restarted(stack: Any) -> Iterator[str]:
-    """A node whose agent has told of two processes of its engine, the second of another version."""
+    """A node of the pool that is shown: its agent told of two processes of its engine, the second of a new version."""
     node = "restarted"
     with stack.client() as client:
-        token = client.enrol(EnrolmentRequest(node=node, pool="elsewhere", backend="vllm")).token
+        pool = next(one.pool for one in client.nodes() if one.role is NodeRole.SERVING)
+        token = client.enrol(EnrolmentRequest(node=node, pool=pool, backend="vllm")).token
         builder = MessageBuilder(new_instance_uid(time.time_ns() // 1_000_000))
         for process, version in (("plugin:a", "vllm 0.31.0"), ("plugin:b", "vllm 0.31.0"), ("plugin:c", "vllm 0.32.0")):
             told = NodeSnapshot(
-                *(node, "elsewhere", "serving", "vllm", "http://127.0.0.1:8000", "1", 0),
+                *(node, pool, "serving", "vllm", "http://127.0.0.1:8000", "1", 0),
                 *(EngineHealth(True), EngineHealth(True), ConfigOutcome()),
                 engine_process=process,
                 engine_version=version,
