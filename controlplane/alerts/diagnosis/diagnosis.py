@@ -23,7 +23,6 @@ from controlplane.contract.metrics import (
     DECODE,
     E2E,
     ITL,
-    NODE,
     PREFILL,
     QUEUE,
     RECEIVE,
@@ -150,9 +149,9 @@ def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
 
 def placed(moved: Attribution | None, found: Sequence[Cause], drafts: Drafts = NO_DRAFTS) -> Attribution | None:
     """With the place that fits the first cause. Where more work comes than a pool can bear one node is full first by
-    chance, and often none stands out, for all wait: the place is whose requests came, or which, and of load or longer
-    answers alone none. Of drafts it is the group that they give fewer alone, and none that shares its loss: who had
-    more of them gets slower by more.
+    chance, requests that were quick are slower by more, and often none stands out, for all wait: the place is whose
+    requests came, or which, and of load or longer answers alone none. Of drafts it is the group that they give fewer
+    alone, and none that shares its loss: who had more of them gets slower by more.
     """
     first = str(found[0]["cause"])
     if moved is not None and first == CauseKind.ACCEPTANCE:
@@ -179,13 +178,9 @@ def _placed_by_drafts(moved: Attribution, drafts: Drafts) -> Attribution:
 
 
 def _gives_way(place: PlaceOfShift | None, first: str) -> bool:
-    """One tenant's sending more is why there are more of any kind, too."""
+    """What came is why some take longer; and one tenant's sending more, why there are more of any kind."""
     is_other_mix = first == CauseKind.TENANT_MIX and place is not None and place.how is HowMoved.MIX
-    return place is None or _is_node(place) or is_other_mix
-
-
-def _is_node(place: PlaceOfShift | None) -> bool:
-    return place is not None and place.label == NODE.label
+    return place is None or place.how is HowMoved.WITHIN or is_other_mix
 
 
 class Named(NamedTuple):

@@ -207,20 +207,20 @@ def part(label: str, value: str, how: HowMoved) -> PlaceOfShift:
         ({"cause": "load"}, None),
         ({"cause": "tenant_mix", "value": "batch"}, ("tenant", "batch")),
         ({"cause": "prompt_mix"}, ("prompt_bucket", "<=2k")),
-        ({"cause": "one_node"}, ("node", "a")),
+        ({"cause": "one_node"}, None),
     ],
 )
-def test_where_more_work_comes_the_place_is_who_sends_it_not_the_node_that_was_full_first(
+def test_where_more_work_comes_the_place_is_who_sends_it_not_who_waits_for_it(
     cause: dict[str, Any], place: tuple[str, str] | None
 ) -> None:
-    node = part("node", "a", HowMoved.WITHIN)
+    within = [part("node", "a", HowMoved.WITHIN), part("cache_class", "hit", HowMoved.WITHIN)]
     mixes = [part("tenant", "batch", HowMoved.MIX), part("prompt_bucket", "<=2k", HowMoved.MIX)]
-    moved = Attribution(metric="ttft", q=0.95, before_s=1.0, during_s=2.0, places=[node, *mixes], place=node)
-    for before in (moved, moved.model_copy(update={"place": None})):
-        found = placed(before, [cause])
+    moved = Attribution(metric="ttft", q=0.95, before_s=1.0, during_s=2.0, places=[*within, *mixes])
+    for named in (*within, None):
+        found = placed(moved.model_copy(update={"place": named}), [cause])
         assert found is not None
-        wanted = None if before.place is None and cause["cause"] == "one_node" else place
-        assert (None if found.place is None else (found.place.label, found.place.value)) == wanted
+        told = None if found.place is None else (found.place.label, found.place.value)
+        assert found.place == named if cause["cause"] == "one_node" else told == place
     longer = moved.model_copy(update={"place": mixes[1]})
     found = placed(longer, [cause])
     assert found is not None and found.place == (mixes[0] if cause["cause"] == "tenant_mix" else mixes[1])
