@@ -22,15 +22,16 @@ from controlplane.contract.planning.whatif import (
     WhatIf,
 )
 from tuner.twin.answer.change_over import Way, change_over
-from tuner.twin.answer.extrapolation import beyond
+from tuner.twin.answer.extrapolation import beyond, untold
 from tuner.twin.answer.forecast_error import WANTED, error_of, good_error_of
 from tuner.twin.answer.forecast_interval import quantiles_of
 from tuner.twin.answer.forecast_text import summary_of
 from tuner.twin.answer.good_share import good_requests, share_of
-from tuner.twin.costs.nonnegative_fit import fit
+from tuner.twin.costs.cost_range import cost_range
+from tuner.twin.costs.nonnegative_fit import Row, fit
 from tuner.twin.costs.pace_wander import costs_around, wander
 from tuner.twin.costs.step_pause import pause
-from tuner.twin.costs.step_terms import NAMES, StepCost
+from tuner.twin.costs.step_terms import NAMES, StepCost, of_piece
 from tuner.twin.dealt_traffic import Scale
 from tuner.twin.known_pool import Known, drafts_of, known_of, shape_of
 from tuner.twin.outside_steps import around
@@ -72,7 +73,8 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
     as_is = [_run(known, pool, cost, Scale(), number) for number, cost in enumerate(costs)]
-    question = _Question(known, pool, costs, as_is[0], error, good_error)
+    told = _Told([*windows, *apart], last.cost, between_s)
+    question = _Question(known, pool, costs, told, as_is[0], error, good_error)
     changed, because = question.answered(config)
     answer = WhatIf(
         asked=asked,
@@ -100,12 +102,30 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
 
 
 @dataclass(frozen=True)
+class _Told:
+    """What steps were seen to cost, and what passes between two."""
+
+    rows: Sequence[Row]
+    cost: StepCost
+    between_s: float
+
+    def ends(self, piece: int) -> tuple[list[StepCost], list[str]]:
+        """Costs for which a step with a piece of so many tokens is cheapest and dearest, and why they are to be counted
+        with; nothing where what was seen tells them well enough."""
+        step = of_piece(piece)
+        low, high = cost_range(self.rows, self.cost, step)
+        because = untold(piece, low.seconds(step), high.seconds(step))
+        return [one.after(self.between_s) for one in (low, high) if because], because
+
+
+@dataclass(frozen=True)
 class _Question:
     """The pool, fitted, whose traffic is served as asked. as_is: one run of it unchanged."""
 
     known: Known
     pool: Pool
     costs: Sequence[StepCost]
+    told: _Told
     as_is: PoolRun
     error: Mapping[str, float]
     good_error: float | None
@@ -116,9 +136,10 @@ class _Question:
         asked = task.asked
         scale, devices = Scale(asked.load, asked.prompts, asked.outputs), asked.model_parallel
         changed = self._changed(config)
-        costs = _costs_over(self.costs, devices)
+        ends, untold_because = self.told.ends(known.largest_piece(config)) if config != task.config else ([], [])
+        costs = _costs_over([self.costs[0], *ends, *self.costs[1:]], devices)
         runs = [_run(known, changed, cost, scale, number, devices) for number, cost in enumerate(costs)]
-        because = beyond(task, config, self.as_is, runs[0], pool.drafts)
+        because = [*beyond(task, config, self.as_is, runs[0], pool.drafts), *untold_because]
         if known.kv_blocks is None:
             because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
         return _scenario(changed, runs, scale, known, self.error, self.good_error), because

@@ -104,6 +104,22 @@ def test_what_lies_beyond_what_was_seen_is_said(served: Served) -> None:
     assert "extrapolates" in answer.summary
 
 
+@pytest.mark.slow
+def test_pieces_that_were_never_so_large_are_not_known_and_the_interval_says_so() -> None:
+    """A piece and its 16 tokens always came together: of a piece of 256 the fit to them tells little."""
+    pieces = CONFIG.model_copy(update={"prefill_chunk_size": 16})
+    pool = Served(traffic(seed=5, requests=330, per_s=2.0), pieces)
+    whole, half = {"prefill_chunk_size": 0}, {"prefill_chunk_size": 16, "max_num_seqs": 8}
+    answer = forecast(pool.task(WhatIfCreate(pool="chat", others=[whole, half])))
+    truth = Served(pool.workload, CONFIG, seed=2).figures(0.2 * 165)
+    told, small = answer.others
+    assert told.forecast_class is ForecastClass.EXTRAPOLATED and "256 tokens of a prompt" in told.because[0]
+    assert all(told.quantiles[name].low_s < truth[name] < told.quantiles[name].high_s for name in told.quantiles)
+    assert small.forecast_class is ForecastClass.CALIBRATED is answer.forecast_class
+    wide, narrow = (one.quantiles["ttft:0.95"].high_s / one.quantiles["ttft:0.95"].low_s for one in (told, small))
+    assert wide > 1.5 * narrow
+
+
 @pytest.fixture(scope="module")
 def drafting() -> Served:
     """Drafts of four tokens, of which the later ones are ever rarer kept."""

@@ -36,6 +36,16 @@ def beyond(task: TwinTask, config: EngineConfig, as_is: PoolRun, changed: PoolRu
     return found
 
 
+def untold(tokens: int, low_s: float, high_s: float) -> list[str]:
+    """Of a step with a piece of so many tokens of a prompt, which costs between these for all that was seen."""
+    if high_s <= _BEYOND**2 * low_s:
+        return []
+    return [
+        f"what a step with {tokens} tokens of a prompt costs is not told by those that were seen: between "
+        f"{1e3 * low_s:.3g} and {1e3 * high_s:.3g} ms, both of which the interval holds"
+    ]
+
+
 def _of_drafts(drafts: Drafts, config: EngineConfig) -> list[str]:
     """Of drafts of another length."""
     places = len(drafts.kept)

@@ -71,6 +71,14 @@ def _solved(terms: Floats, seconds: Floats, stretches: NDArray[np.intp]) -> Step
     return StepCost((steps, tokens, prompts, sampled, context, attended))
 
 
+def pace_of(rows: Sequence[Row], cost: StepCost) -> Floats:
+    """Of each row its stretch's, as it was found with these costs."""
+    _, stretches = np.unique([row.stretch for row in rows], return_inverse=True)
+    seconds = np.array([row.seconds for row in rows])
+    expected = np.array([cost.seconds(row.terms) for row in rows])
+    return _pace(np.log(seconds / np.where(expected > 0.0, expected, seconds)), stretches)
+
+
 def _pace(logs: Floats, stretches: NDArray[np.intp]) -> Floats:
     """Of each row its stretch's: how many times as long as expected its rows took, 1 in the middle of all stretches."""
     counts = np.bincount(stretches)

@@ -68,6 +68,11 @@ class StepCost:
         )
 
 
+def of_piece(tokens: int) -> Terms:
+    """Of a step with nothing but the first so many tokens of a prompt."""
+    return (1.0, tokens, float(tokens > 1), 1.0, tokens, tokens * (tokens + 1) / 2)
+
+
 def terms_of(plan: StepPlan) -> Terms:
     """Of the step that this plan describes."""
     tokens = prompts = sampled = context = 0
