@@ -147,7 +147,7 @@ def _ratios(pool: Pool, place: int, asked: Sequence[dict[str, Any]]) -> dict[str
 
 
 def _figures(pool: Pool, place: int) -> dict[str, float]:
-    run = run_pool(pool, _slice(place), Scale())
+    run = run_pool(pool, slice_of(place), Scale())
     found = {}
     for name in NAMES:
         metric, q = name.split(":")
@@ -158,7 +158,7 @@ def _figures(pool: Pool, place: int) -> dict[str, float]:
 
 
 @cache
-def _slice(place: int) -> Workload:
+def slice_of(place: int) -> Workload:
     """As `engine_grid` made it."""
     made = json.loads(EMBEDDED.read_text(encoding="utf-8"))
     return generate(SHAPE, seed=made["seed"] + place, rate_per_s=made["rate_per_s"], requests=made["requests"])
