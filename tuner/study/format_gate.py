@@ -7,7 +7,9 @@ bound of what was seen; what the unquantized model says is asked once, before an
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +37,12 @@ class GateWord:
 
 
 class FormatGate:
-    """`held_out`: text that no replay uses, as tokens; without any, everything passes."""
+    """`held_out`: text that no replay uses, as tokens; without any, everything passes. `asked_s`: seconds spent on
+    asking, all in all: that is once, and no part of what a run takes."""
 
     def __init__(self, node: TrialNode, spec: StudyCreate, held_out: Sequence[int]) -> None:
         self._node, self._spec = node, spec
+        self.asked_s = 0.0
         self._probing = quality_gate.dealt(quality_gate.held_out_prompts(held_out))
         passages = self._probing[POSITIONS - 1 :: POSITIONS]  # Each passage's longest prompt is all of it.
         asks = spec.most_logprob_drop > 0 and len(passages) >= logprob_drop.FEWEST
@@ -66,7 +70,8 @@ class FormatGate:
         if format_ not in self._words:
             # Blocks that another weight format left in the cache would answer for it.
             self._node.reset_cache()
-            self._words[format_] = self._judged()
+            with self._asking():
+                self._words[format_] = self._judged()
         return self._words[format_]
 
     def _learn_early(self) -> None:
@@ -79,8 +84,17 @@ class FormatGate:
     def _learn(self) -> None:
         """What the unquantized model says."""
         self._node.reset_cache()
-        logprobs = self._asked_logprobs()
-        self._tokens, self._logprobs = self._asked_tokens(0, len(self._probing)), logprobs
+        with self._asking():
+            logprobs = self._asked_logprobs()
+            self._tokens, self._logprobs = self._asked_tokens(0, len(self._probing)), logprobs
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.asked_s += time.monotonic() - began
 
     def _judged(self) -> GateWord:
         """Of what the node runs. What fails by its next tokens is not asked further."""

@@ -63,7 +63,8 @@ class Measuring:
         """Measure what the search asks for; returns why it ended."""
         while True:
             self._log.read()
-            whole = [trial for trial in self._log.search if not trial.ended_early]
+            # What was not replayed, a format that failed the quality gate among them, took no run's time.
+            whole = [trial for trial in self._log.search if trial.measurement is not None and not trial.ended_early]
             self._time.run_s = [trial.took_s for trial in whole if trial.took_s is not None]
             search.catch_up(self._log.outcomes, self._log.pending)
             if self._log.is_finishing:
@@ -85,10 +86,14 @@ class Measuring:
         lost = self._log.lost
         if lost is not None:
             return Candidate(lost.number, lost.knobs)
-        left_s, run_s = self._time.left_s - self._time.reserve_s(self._changes_s(search)), self._time.usual_s
+        reserve_s, run_s = self._time.reserve_s(self._changes_s(search)), self._time.usual_s
+        left_s = self._time.left_s - reserve_s
         if search.outcomes and left_s < run_s:
             count = len(search.outcomes)
-            return f"out of time after {count} trial{'' if count == 1 else 's'}"
+            return (
+                f"out of time after {count} trial{'' if count == 1 else 's'}: a run takes about {run_s:.0f} s, and of "
+                f"the {self._spec.max_duration_s:.0f} s of max_duration_s the finish is kept {reserve_s:.0f}"
+            )
         found = search.ask(Budget(self._node.charge, run_s, left_s))
         return search.why_over() or search.why_none() if found is None else found
 
@@ -99,13 +104,14 @@ class Measuring:
         if charge_s > cheap_s(run_s):
             label += f" (the change takes about {charge_s:.0f} s)"
         self._progress(f"trial {trial.number + 1} of at most {self._spec.max_trials}: {label}")
-        began, spent_s = time.monotonic(), self._node.change_s
+        began, spent_s, asked_s = time.monotonic(), self._node.change_s, self.bench.asked_s
         # The default is what all else is held against: it is measured whole.
         measured = self._try(trial.knobs, bounds=bounds_of(self._spec, search.best()) if trial.number else ())
         if measured.ended_early:
             self._progress(f"trial {trial.number + 1} {measured.ended_early}")
         change_s = self._node.change_s - spent_s
-        self._report(trial, measured, change_s, time.monotonic() - began - dear_s(change_s, run_s))
+        apart_s = dear_s(change_s, run_s) + self.bench.asked_s - asked_s
+        self._report(trial, measured, change_s, time.monotonic() - began - apart_s)
 
     # -- the finish ----------------------------------------------------------------------------------------------
 

@@ -113,6 +113,11 @@ class Bench:
         found = assess(measurement, self._spec, gate.excess)
         return Measured(found, measurement, result.samples, gate.told, ended_early=early)
 
+    @property
+    def asked_s(self) -> float:
+        """Seconds that the quality gate has asked for, all in all."""
+        return self._gate.asked_s
+
     def described(self) -> dict[str, Any]:
         """What the study's own prompts come to in the search's slice; empty without any."""
         if not self._own:

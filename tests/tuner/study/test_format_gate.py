@@ -74,6 +74,7 @@ def _echoed(node: Node, passage: list[int]) -> float:
 def test_what_is_hardly_less_likely_passes_with_its_bounds(node: Node, held_out: list[int]) -> None:
     gate = _gate(node, held_out)
     word = gate.apply(INT8, is_first=True)
+    asked_s = gate.asked_s
     assert word.refused == "" and word.excess[TOP1] < 0 and word.excess[DROP] < 0
     assert node.applied == ["none", "int8"], "the unquantized model is asked first"
     assert word.told[f"{DROP}_low"] <= word.told[DROP] <= word.told[f"{DROP}_high"] < 0.05
@@ -81,6 +82,7 @@ def test_what_is_hardly_less_likely_passes_with_its_bounds(node: Node, held_out:
     passages = gate._passages[:asked]
     quantized = [_echoed(node, passage) for passage in passages]
     assert gate.apply(INT8, is_first=False) is word and len(node.applied) == 3, "a format is asked once"
+    assert gate.asked_s == asked_s > 0
     node.apply(PLAIN)
     plain = [_echoed(node, passage) for passage in passages]
     drop = math.fsum(a - b for a, b in zip(plain, quantized, strict=True)) / asked
