@@ -319,7 +319,9 @@ class TrialReport(BaseModel):
     change_s: float | None = Field(
         default=None, description="seconds that bringing the node to these knobs took; no part of the measurement"
     )
-    took_s: float | None = Field(default=None, description="seconds the whole run took, dear changes and questions of quality apart")
+    took_s: float | None = Field(
+        default=None, description="seconds the whole run took, dear changes and questions of quality apart"
+    )
     samples: dict[str, list[float]] = Field(
         default={},
         description="seconds by metric, each value: of a winner's pairs, whose limits are judged together",
