@@ -119,6 +119,6 @@ def _records(entries: Sequence[LedgerEntry]) -> list[tuple[float, PoolRecord]]:
     for place, entry in enumerate(entries):
         change = changes_of(entries[: place + 1], [METRIC]).get(POOL)
         if change is not None:
-            record = PoolRecord({}, tuple(change.taken_back), change.moves, change.on_trial)
+            record = PoolRecord({}, tuple(change.taken_back), change.moves, change.on_trial, tuple(change.changing))
             found.append((entry.time.timestamp(), record))
     return found

@@ -180,15 +180,16 @@ class Course:
     lines: dict[str, Line[Wanted]]
     yardstick: Yardstick = field(repr=False)
 
-    def take(self, window: Window, *, judged: bool = True) -> None:
-        """judged: whether the window says anything; ticks between that are missing say nothing."""
+    def take(self, window: Window, *, judged: bool = True, mixed: bool = False) -> None:
+        """judged: whether the window says anything; ticks between that are missing say nothing. mixed: whether the
+        pool went over to what was accepted as slower, so that it says nothing of the tail."""
         place = self._tick(window.start_s)
         scored = self.yardstick.score(window) if judged else {}
         for line in self.lines.values():
             while line.sums.ticks < place:
                 line.sums.push(math.nan, 1.0)
             if line.sums.ticks == place:
-                line.sums.push(*line.wanted.mean.of(scored))
+                line.sums.push(*line.wanted.mean.of({} if mixed and line.wanted.name == TAIL else scored))
 
     def shown(self, since_s: float) -> dict[str, Shown | None]:
         """What each line shows now, of rises since then; None where it shows nothing."""
@@ -235,10 +236,14 @@ class Past:
 
 
 def course(
-    past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool], before: Mapping[str, Sequence[Earlier]] = {}
+    past: Past,
+    bucket: str,
+    is_closed: Callable[[Floats], Flags | bool],
+    before: Mapping[str, Sequence[Earlier]] = {},
+    is_mixed: Callable[[Floats], Flags | bool] = lambda starts: False,
 ) -> Course | None:
     """Of one stream; None where its past is too young or too thin. is_closed: of seconds, which of them say nothing;
-    before: by line, how it wandered longer ago."""
+    before: by line, how it wandered longer ago; is_mixed: of seconds, in which of them the pool went over."""
     if len(past.windows) < TOO_FEW_TICKS:
         return None
     starts = np.array([window.start_s for window in past.windows])
@@ -247,11 +252,15 @@ def course(
     is_open = np.broadcast_to(np.logical_not(is_closed(starts)), starts.shape)
     ticks = int(places[-1]) + 1
     scored = {name: _on_ticks(one, places[is_open], is_open, ticks) for name, one in past.scored.items()}
+    mixed = np.zeros(ticks, dtype=bool)
+    mixed[places] = is_mixed(starts)
     usual = max(0, round((past.usual_until_s - start_s) / width_s))
     span_s = min(past.usual_until_s - start_s, FLOOR_SPAN_S)
     lines = {}
     for wanted in _wanted(past.yardstick.usual, bucket):
         values, sampling = wanted.mean.of_each(scored, ticks)
+        if wanted.name == TAIL:
+            values = np.where(mixed, math.nan, values)
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
             lines[wanted.name] = line_of(wanted, values, sampling, usual, span_s, before.get(wanted.name, ()))
     return Course(start_s, width_s, lines, past.yardstick) if lines else None

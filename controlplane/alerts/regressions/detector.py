@@ -189,7 +189,11 @@ class Workshop:
             usual = stack.among(_usual(stack, learner, end_s))
             self._past[key] = Past.of(yardstick(usual), stack, end_s)
         return course(
-            self._past[key], learner.bucket, lambda starts: within(starts, learner.closed), learner.noise.by_line
+            self._past[key],
+            learner.bucket,
+            lambda starts: within(starts, learner.closed),
+            learner.noise.by_line,
+            lambda starts: within(starts, learner.mixed),
         )
 
     def _stack(self, metric: str, end_s: float) -> Stack:

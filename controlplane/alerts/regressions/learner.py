@@ -76,6 +76,7 @@ class Learner:
     course: Course | None = None
     baselines: dict[float, Baseline] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
+    mixed: tuple[Span, ...] = ()
     moves: tuple[Move, ...] = ()
     built_s: float = -math.inf
     built_for: tuple[tuple[Span, ...], tuple[Move, ...]] = ((), ())
@@ -135,6 +136,9 @@ class Learner:
             spans = tuple(span for span in spans if span[1] < math.inf)
         self.closed = (*spans, *self.own)
         self.moves = tuple(move for move in record.moves.get(self.metric, ()) if move.at_s <= at_s)
+        # Its baseline has moved to what was accepted, and not all nodes have: what they serve has a longer tail.
+        slower = [move.at_s for move in self.moves if move.accepts_slower]
+        self.mixed = tuple(span for span in record.changing if any(inside(one_s, [span]) for one_s in slower))
         ended = []
         for move in self.moves:
             if move.rollout_id in self.moved_by:
@@ -168,7 +172,7 @@ class Learner:
         for q in self.baselines:
             self._observe(window, q, is_crowded, threshold)
         if self.course is not None:
-            self.course.take(window, judged=not is_crowded)
+            self.course.take(window, judged=not is_crowded, mixed=inside(at_s, self.mixed))
             if not is_crowded:
                 self._look(self.course, window, threshold)
         if was_alarmed and not self.alarmed:

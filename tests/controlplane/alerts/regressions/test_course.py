@@ -154,6 +154,13 @@ def test_a_part_of_the_requests_is_the_tails_to_tell(windows: list[Window]) -> N
     by_tail, by_place = shown[TAIL], shown[PLACE]
     assert by_tail is not None and by_tail.log_evidence > 20.0
     assert by_place is None or by_place.log_evidence < by_tail.log_evidence
+    going_over = made(changed[:TICKS])
+    for window in changed[TICKS:]:
+        going_over.take(window, mixed=True)
+    learnt = course(past(changed), FLEET, never, is_mixed=lambda starts: starts >= START_S + 5.0 * TICKS)
+    for one in (going_over, learnt):
+        assert one is not None and one.shown(-math.inf)[TAIL] is None
+        assert one.lines[PLACE].sums.now[0, -1] == pytest.approx(made(changed).lines[PLACE].sums.now[0, -1])
 
 
 @pytest.mark.parametrize("factor", [1.35, 1.45])

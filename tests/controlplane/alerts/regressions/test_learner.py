@@ -106,6 +106,16 @@ def test_evidence_is_forgotten_where_it_speaks_of_what_was_accepted(
     assert (found.streams == {}) == is_forgotten
 
 
+@pytest.mark.parametrize(("shift", "mixed"), [(6, True), (-6, False)])
+def test_while_the_pool_goes_over_to_what_is_slower_it_is_mixed(shift: int, mixed: bool) -> None:
+    waves, earlier = (NOW_S - 10.0, math.inf), (NOW_S - 900.0, NOW_S - 600.0)
+    found = learner()
+    found.take_record(
+        PoolRecord(moves={"ttft": (Move(7, NOW_S - 10.0, {0.9: shift}),)}, changing=(earlier, waves)), NOW_S
+    )
+    assert found.mixed == ((waves,) if mixed else ())
+
+
 def test_a_change_to_come_and_one_of_another_metric_are_not_yet_its_own() -> None:
     found = learner()
     record = PoolRecord(moves={"ttft": (replace(SLOWER, at_s=NOW_S + 1.0),), "itl": (SLOWER,)})
