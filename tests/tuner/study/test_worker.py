@@ -232,7 +232,7 @@ def test_not_better_is_an_answer(service: StudyService) -> None:
     assert service.study.result is not None and service.study.result.verdict is StudyVerdict.NOT_BETTER
     assert service.rollouts == [] and "Keep what runs now" in service.study.result.summary
     chance = service.study.result.random_search
-    assert chance is not None and chance.trials >= 1 and chance.own is None, "every report tells it"
+    assert chance is not None and chance.own is None, "every report tells it"
 
 
 @pytest.mark.usefixtures("at_once")
