@@ -23,7 +23,7 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import Unavailable
 from controlplane.contract.histogram import error_text
-from controlplane.contract.metrics import E2E, ITL, TTFT
+from controlplane.contract.metrics import E2E, ITL, POOL, TTFT
 from controlplane.contract.reports.node_clock import NodeClock
 from controlplane.terminal.output.printing import Json, moment_text, print_json, terminal_width
 from controlplane.terminal.output.table_lines import table_lines
@@ -72,8 +72,9 @@ def status(
 
 def look(client: Client) -> Seen:
     nodes = sorted(client.nodes(), key=lambda node: node.node)
-    pools = sorted({node.pool for node in nodes if node.role is NodeRole.SERVING})
     metrics = (TTFT.short, ITL.short, E2E.short)
+    heard = {pool for metric in (TTFT.short, E2E.short) for pool in _heard(client, metric)}
+    pools = sorted({node.pool for node in nodes if node.role is NodeRole.SERVING} | heard)
     return Seen(
         nodes=nodes,
         latency={
@@ -85,6 +86,12 @@ def look(client: Client) -> Seen:
         rollouts=[rollout for rollout in client.rollouts() if rollout.phase not in ENDED],
         clocks=node_clocks(client),
     )
+
+
+def _heard(client: Client, metric: str) -> set[str]:
+    """Pools that requests were measured in, be it by senders of which no node is known."""
+    answer = client.quantiles(metric, window=WINDOW, by=[POOL.label], role="serving")
+    return {series.labels[POOL.label] for series in answer.series if series.labels.get(POOL.label)}
 
 
 def body_of(seen: Seen) -> dict[str, Any]:

@@ -80,8 +80,7 @@ def pools(client: Client, selection: Selection) -> Context:
 
 
 def healths(client: Client, selection: Selection) -> list[Health]:
-    """All pools with a few questions, each split by pool."""
-    names = [pool for pool in serving_pools(client.fleet()) if selection.pool in (None, pool)]
+    """All pools with a few questions, each split by pool. One whose senders have no node is a pool like another."""
     only = selection.pool
     lately = {
         metric: _by_pool(client.quantiles(metric, window=LATELY, by=["pool"], pool=only, **SERVING).series)
@@ -91,6 +90,8 @@ def healths(client: Client, selection: Selection) -> list[Health]:
         TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=only, **SERVING, **selection.span
     )
     spans = _by_pool(over.series)
+    heard = {pool for found in (*lately.values(), spans) for pool in found if pool}
+    names = [pool for pool in sorted({*serving_pools(client.fleet()), *heard}) if only in (None, pool)]
     before, when = reference(client, selection)
     rates = client.rates(REQUESTS.short, window=LATELY, by=["pool", FINISH_REASON.label], pool=only, **SERVING).series
     generated = client.rates(OUTPUT_TOKENS.short, window=LATELY, by=["pool"], pool=only, **SERVING).series

@@ -52,6 +52,14 @@ def test_the_service_is_shown_in_words_and_as_its_bodies(tmp_path: Path) -> None
         assert told["alerts"] == told["studies"] == told["rollouts"] == []
 
 
+def test_a_pool_whose_senders_have_no_node_is_shown(tmp_path: Path) -> None:
+    with service(tmp_path / "data") as running:
+        env = {"TAILWRIGHT_SERVER_URL": running.url, "TAILWRIGHT_TOKEN": running.token}
+        send(running, "chat")
+        said = CliRunner().invoke(app, ["status"], env=env).output
+        assert "No node yet." in said and re.search(r"chat +ttft +2\d\d ms", said), said
+
+
 @pytest.mark.slow
 def test_watching_goes_on_while_the_service_is_away_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "controlplane.command.main", "status", "--watch", "--interval", "0.5", "--json"]

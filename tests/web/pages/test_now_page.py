@@ -1,12 +1,15 @@
 """Now: the fleet in a sentence, a card a pool, open incidents with what is next, no trials in the ledger."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from controlplane.client import Client
 from controlplane.contract.bodies.alerts import Alert
+from tests.peers import send, service
 from web.frame.selection import selection_of
 from web.pages.now_page import healths, next_action, recent, reference
 
@@ -40,6 +43,14 @@ def test_a_pool_is_compared_with_what_was_before(stack: Any) -> None:
         _, when = reference(client, selection)
         assert when == "the span before"  # A day ago there was no fleet.
         assert [one.pool for one in healths(client, selection)] == ["demo"]
+
+
+def test_a_pool_whose_senders_have_no_node_is_a_pool_like_another(tmp_path: Path) -> None:
+    with service(tmp_path / "data") as running, Client(running.url, running.token) as client:
+        send(running, "chat")
+        selection = selection_of({}, datetime.now(UTC))
+        assert [(one.pool, one.requests) for one in healths(client, selection)] == [("chat", 6)]
+        assert healths(client, selection_of({"pool": "another"}, datetime.now(UTC))) == []
 
 
 def test_the_page_says_the_fleet_in_a_sentence_and_links_each_pool(page: Page, stack: Any) -> None:
