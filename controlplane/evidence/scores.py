@@ -57,10 +57,19 @@ class Scoring:
         """The same where all requests take each of these times as long, float64[factors]."""
         found = self._known.get(factors)
         if found is None:
-            moved = np.zeros((len(factors), self.table.size))
-            moved[:, self._held] = _moved(self.table, np.arange(self.table.size)[self._held], factors)
-            found = self._known[factors] = np.array([self.shares @ one for one in moved])
+            found = self._known[factors] = np.array([self.shares @ one for one in self._each_after(factors)])
         return found
+
+    def variance_after(self, factors: tuple[float, ...]) -> Floats:
+        """Of one request's score where all take each of these times as long, float64[factors]."""
+        means = self.after_all(factors)
+        return np.array([self.shares @ one**2 for one in self._each_after(factors)]) - means**2
+
+    def _each_after(self, factors: tuple[float, ...]) -> Floats:
+        """float64[factors, axis], 0 where nothing is usual."""
+        moved = np.zeros((len(factors), self.table.size))
+        moved[:, self._held] = _moved(self.table, np.arange(self.table.size)[self._held], factors)
+        return moved
 
     @cached_property
     def skewness(self) -> float:

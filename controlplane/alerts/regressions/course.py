@@ -45,6 +45,8 @@ FACTORS = tuple(float(factor) for factor in 2.0 ** np.linspace(-1.0, 4.0, 61))
 """By which an effect is told."""
 MOST_COMMON = 1.5
 """So far a shift of all may be noise that they share: what it makes of the tail is taken off, and no more than that."""
+WANDERED = 1.1
+"""So far shifts of all are in what is learnt of the tail's noise; where all shift further its scores vary by more."""
 FLOOR_FACTOR, FLOOR_SPAN_S = 0.012, 6 * 3600.0
 """So much drift of hours is supposed even where a baseline of six hours shows none; more of a shorter one."""
 HALF_HOUR_PART = 0.25
@@ -309,7 +311,11 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
         drift = FLOOR_FACTOR / 0.1 * tails[0]
         common = [factor for factor in FACTORS if factor <= MOST_COMMON]
-        shifted = by_factor[: len(common)], [after(_by_tail, Change(factor)) for factor in common]
+        spread = np.sum([one.share * one.tail.variance_after((WANDERED, *common)) for one in among], axis=0)
+        more = np.maximum(spread[1:] / max(float(spread[0]), 1e-12), 1.0).tolist()
+        explained = [after(_by_tail, Change(factor)) for factor in common]
+        # A tick that is further off is no noise: of its tail no more is taken off, and its scores count in full.
+        shifted = by_factor[: len(common) + 1], [*explained, explained[-1]], [*more, 1.0]
         skewness = sum(one.share * one.tail.skewness for one in among) / sum(one.share for one in among)
         mean = MeanScore(by_tail=True, shifted=shifted)
         found.append(Wanted(TAIL, tails, TAIL_WEIGHTS, no_tail, drift, skewness=skewness, mean=mean))

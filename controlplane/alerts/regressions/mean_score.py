@@ -18,21 +18,25 @@ SHRUNK = 2.0
 @dataclass(frozen=True)
 class MeanScore:
     """bucket: of its requests, None: of all; by_tail: their score by tail, else by place; apart: less the mean of the
-    other buckets; shifted: mean scores by place and by tail of one shift of all after the other, ascending: what a
-    tick's place explains of its tail so is taken off.
+    other buckets; shifted: of one shift of all after the other, ascending: the mean score by place, that by tail, and
+    how many times the supposed variance scores by tail have then. What a tick's place explains of its tail so is taken
+    off, and the rest counts by that variance.
     """
 
     bucket: str | None = None
     by_tail: bool = False
     apart: bool = False
-    shifted: tuple[Sequence[float], Sequence[float]] | None = None
+    shifted: tuple[Sequence[float], Sequence[float], Sequence[float]] | None = None
 
     def of(self, scored: Mapping[str, Scored]) -> tuple[float, float]:
         """Of one tick: mean and variance."""
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
         mean, variance = _mean(mine, by_tail=self.by_tail)
         if self.shifted is not None:
-            return mean - float(self._of_shift(*_mean(mine))), variance
+            if not math.isfinite(mean):
+                return mean, variance
+            explained, more = self._of_shift(*_mean(mine))
+            return mean - float(explained), variance * float(more)
         if not self.apart:
             return mean, variance
         others, others_variance = _mean(
@@ -45,17 +49,21 @@ class MeanScore:
         mine = [one for name, one in scored.items() if self.bucket in (None, name)]
         means, variances = _means(mine, ticks, by_tail=self.by_tail)
         if self.shifted is not None:
-            return means - self._of_shift(*_means(mine, ticks)), variances
+            explained, more = self._of_shift(*_means(mine, ticks))
+            return means - explained, np.where(np.isfinite(means), variances * more, variances)
         if not self.apart:
             return means, variances
         rest = [one for name, one in scored.items() if name != self.bucket]
         others, others_variances = _means(rest, ticks, by_tail=self.by_tail)
         return means - others, variances + others_variances
 
-    def _of_shift(self, place: Floats | float, variance: Floats | float) -> Floats:
-        """The mean score by tail that a shift of all explains, whose place is known with so much variance."""
+    def _of_shift(self, place: Floats | float, variance: Floats | float) -> tuple[Floats, Floats]:
+        """The mean score by tail that a shift of all explains, whose place is known with so much variance, and how many
+        times the supposed variance it has, by the place at least (a standard error less)."""
         assert self.shifted is not None
-        return np.asarray(np.interp(place / (1.0 + SHRUNK * variance), *self.shifted))
+        (places, means, more), at = self.shifted, place / (1.0 + SHRUNK * variance)
+        explained = np.interp(at, places, means)
+        return np.asarray(explained), np.asarray(np.interp(at - np.sqrt(variance), places, more))
 
 
 def _mean(among: Sequence[Scored], *, by_tail: bool = False) -> tuple[float, float]:

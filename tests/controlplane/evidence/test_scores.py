@@ -66,3 +66,14 @@ def test_normal_scores_are_to_the_bit_those_of_each_rank(found: np.ndarray) -> N
     shares = smooth / smooth.sum()
     centred = each - shares @ each
     assert (location(on_axis(found)).table == centred / np.sqrt(float(shares @ centred**2))).all()
+
+
+def test_scores_by_tail_vary_by_more_where_all_are_slower() -> None:
+    random = np.random.default_rng(2)
+    usual = on_axis(np.bincount(np.clip(100 + 0.35 / np.log(BASE) * random.normal(size=200_000), 0, 199).astype(int)))
+    scores, slower = tail(usual), 1.0 + 0.05 * np.arange(7)
+    found = scores.variance_after(tuple(slower))
+    assert found[0] == pytest.approx(1.0, abs=0.01) and (np.diff(found) > 0).all() and found[5] > 2.5
+    moved = np.interp(np.arange(AXIS_LENGTH) + np.log(1.25) / np.log(BASE), np.arange(AXIS_LENGTH), scores.table)
+    drawn = moved[random.choice(AXIS_LENGTH, size=200_000, p=scores.shares)]
+    assert found[5] == pytest.approx(drawn.var(), rel=0.03)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controlplane.alerts.regressions.mean_score import MeanScore
 from controlplane.alerts.regressions.yardstick import Scored, ScoredEach
 
-SHIFTED = [-2.0, 0.0, 2.0], [-1.0, 0.0, 3.0]
+SHIFTED = [-2.0, 0.0, 2.0], [-1.0, 0.0, 3.0], [1.0, 1.0, 5.0]
 LINES = (
     *(MeanScore(), MeanScore(by_tail=True), MeanScore("a"), MeanScore("a", apart=True)),
     MeanScore(by_tail=True, shifted=SHIFTED),
@@ -39,7 +39,13 @@ def test_what_a_shift_of_all_explains_of_the_tail_is_taken_off_less_where_few_te
     line = MeanScore(by_tail=True, shifted=SHIFTED)
     assert line.of({"a": many})[0] == pytest.approx(2.0 - 1.5, abs=0.01)
     assert line.of({"a": few})[0] == pytest.approx(2.0 - 0.75)
-    assert line.of({"a": many})[1] == pytest.approx(0.001)
+
+
+def test_scores_by_tail_count_for_less_where_all_shift_as_far_as_the_place_is_sure() -> None:
+    line = MeanScore(by_tail=True, shifted=SHIFTED)
+    assert line.of({"a": Scored(1000, 0.0, 2000.0, 1000.0)})[1] == pytest.approx(0.001)
+    assert line.of({"a": Scored(10**6, 10.0**6, 0.0, 10**6)})[1] == pytest.approx(3e-6, rel=0.01)
+    assert line.of({"a": Scored(4, 2.0, 8.0, 4.0)})[1] == pytest.approx(0.25), "a place of 0.5 that may as well be 0"
 
 
 @given(ticks)
