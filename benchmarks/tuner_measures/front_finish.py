@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.tuner_measures.front_rivals import Objectives
 from benchmarks.tuner_measures.known_surfaces import Surface
+from benchmarks.tuner_measures.search_rivals import constraints_of
 from benchmarks.tuner_measures.whole_studies import finish
 from controlplane.contract.bodies.studies import Objective
 from controlplane.contract.knobs import canonical_json
@@ -45,7 +46,7 @@ class Told:
 def study(of: Objectives, seed: int, trials: int) -> Told:
     """A whole study with `also`."""
     surface, noise = of.surface, np.random.default_rng(seed)
-    constraints = [*of.limits, "errors", "top1_agreement"]
+    constraints = constraints_of(of.limits)
     search = Search(
         surface.space, surface.default, constraints=constraints, seed=seed, max_trials=trials, also=of.others
     )

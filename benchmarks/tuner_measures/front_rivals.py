@@ -22,7 +22,7 @@ import optuna
 
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.search_regret import AFTER
-from benchmarks.tuner_measures.search_rivals import Runs, drawn
+from benchmarks.tuner_measures.search_rivals import Runs, constraints_of, drawn
 from controlplane.contract.knobs import canonical_json
 from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
@@ -74,7 +74,7 @@ class Objectives:
 
 def product(of: Objectives, seed: int) -> Iterator[Front]:
     """The search of a study with `also`."""
-    constraints = [*of.limits, "errors", "top1_agreement"]
+    constraints = constraints_of(of.limits)
     space, default = of.surface.space, of.surface.default
     search = Search(space, default, constraints=constraints, seed=seed, max_trials=40, also=of.others)
     noise = np.random.default_rng(seed)

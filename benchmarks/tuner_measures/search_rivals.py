@@ -6,7 +6,7 @@ All begin with the default, and all but the product take the fastest that held i
 from __future__ import annotations
 
 import random as plain_random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import optuna
 from benchmarks.tuner_measures.known_surfaces import Surface
 from controlplane.contract.knobs import canonical_json
 from tuner.search.objective import Assessment, constraint_value, score
-from tuner.search.search import Search
+from tuner.search.search import Candidate, Search
 from tuner.search.space import Space
 
 Chosen = dict[str, Any] | None
@@ -25,16 +25,28 @@ Player = Callable[[Surface, int], Iterator[Chosen]]
 
 def product(surface: Surface, seed: int) -> Iterator[Chosen]:
     """The search of a study, without its finish."""
-    search, noise = make_search(surface, seed), np.random.default_rng(seed)
-    while (candidate := search.ask()) is not None:
+    return played(make_search(surface, seed), surface, seed)
+
+
+def played(
+    search: Search, surface: Surface, seed: int, ahead: Callable[[], Candidate | None] = lambda: None
+) -> Iterator[Chosen]:
+    """ahead: asked before each trial, what is measured in place of what the search asks for."""
+    noise = np.random.default_rng(seed)
+    while (candidate := ahead() or search.ask()) is not None:
         search.tell(candidate, surface.measure(candidate.knobs, noise))
         found = search.best()
         yield None if found is None else found.knobs
 
 
 def make_search(surface: Surface, seed: int, trials: int = 40) -> Search:
-    constraints = [*surface.limits, "errors", "top1_agreement"]
+    constraints = constraints_of(surface.limits)
     return Search(surface.space, surface.default, constraints=constraints, seed=seed, max_trials=trials)
+
+
+def constraints_of(limits: Iterable[str]) -> list[str]:
+    """What a study holds its configurations to: its limits, and what every study has besides."""
+    return [*limits, "errors", "top1_agreement"]
 
 
 class Runs:

@@ -62,8 +62,7 @@ class Scoring:
 
     def variance_after(self, factors: tuple[float, ...]) -> Floats:
         """Of one request's score where all take each of these times as long, float64[factors]."""
-        means = self.after_all(factors)
-        return np.array([self.shares @ one**2 for one in self._each_after(factors)]) - means**2
+        return np.array([self.shares @ one**2 - (self.shares @ one) ** 2 for one in self._each_after(factors)])
 
     def _each_after(self, factors: tuple[float, ...]) -> Floats:
         """float64[factors, axis], 0 where nothing is usual."""

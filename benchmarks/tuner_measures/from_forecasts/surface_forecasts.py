@@ -116,14 +116,13 @@ def _fitted(
 ) -> tuple[WhatIf, Pool]:
     task = task_of(served, trace, config, width_s)
     answer = forecast(task, QUICK)
-    steps, tokens, prompts, sampled, context, attended = (answer.fit[name] for name in TERMS)
     drafts = Drafts.seen(
         sum(one.drafted for one in task.windows),
         sum(one.accepted for one in task.windows),
         sum(one.output_tokens - 1 for one in task.records),
         config.draft_length(1),
     )
-    cost = StepCost((steps, tokens, prompts, sampled, context, attended))
+    cost = StepCost.of(answer.fit[name] for name in TERMS)
     return answer, Pool(engine.shape, config, cost, drafts=drafts)
 
 

@@ -4,18 +4,20 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import Ratios, kept
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import OBJECTIVE, OFF
-from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search
+from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search, played
 from controlplane.contract.knobs import canonical_json
 from tuner.search.objective import Assessment
 from tuner.search.search import Candidate
 from tuner.search.space import Space
 
+T = TypeVar("T")
 NEARLY = 0.1
 """By so much more (log ratio) than the best forecast one is nearly as good."""
 
@@ -50,26 +52,25 @@ def twin_first(many: int, *, shuffled: bool = False) -> Player:
     """So many of the twin's points come ahead of the usual. shuffled: each has another's forecast."""
 
     def play(surface: Surface, seed: int) -> Iterator[Chosen]:
-        search, noise = make_search(surface, seed), np.random.default_rng(seed)
+        search = make_search(surface, seed)
         told = kept()[canonical_json(surface.default)][seed % 2]
         if shuffled:
             told = dealt_anew(told, seed)
-        ahead: list[str] = []
-        while True:
+        first: list[str] = []
+
+        def ahead() -> Candidate | None:
             count = len(search.outcomes)
             if count == 1:
-                ahead = first_of(surface.space, told, search.outcomes[0].assessment, many)
-            given = Candidate(count, json.loads(ahead.pop(0))) if ahead else search.ask()
-            if given is None:
-                return
-            search.tell(given, surface.measure(given.knobs, noise))
-            best = search.best()
-            yield None if best is None else best.knobs
+                first.extend(first_of(surface.space, told, search.outcomes[0].assessment, many))
+            return Candidate(count, json.loads(first.pop(0))) if first else None
+
+        return played(search, surface, seed, ahead)
 
     return play
 
 
-def dealt_anew(told: Mapping[str, dict[str, float]], seed: int) -> Ratios:
+def dealt_anew(told: Mapping[str, T], seed: int) -> dict[str, T]:
+    """Each has another's forecast."""
     keys: Sequence[str] = list(told)
     order = np.random.default_rng(9000 + seed).permutation(len(keys))
     return {key: told[keys[place]] for key, place in zip(keys, order, strict=True)}

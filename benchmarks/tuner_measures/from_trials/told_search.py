@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tuner_measures.from_forecasts import twin_first
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES
 from benchmarks.tuner_measures.known_surfaces import Surface
-from benchmarks.tuner_measures.search_rivals import Chosen, Player
+from benchmarks.tuner_measures.search_rivals import Chosen, Player, constraints_of, played
 from controlplane.contract.knobs import canonical_json
 from tuner.search import surrogate
 from tuner.search.belief import TOLD_NOISE, Belief
@@ -122,20 +123,17 @@ def told_by(teller: Teller, *, points: int = 0, prior: bool = False, leaves_out:
     """points: so many by forecasts, before the search goes on."""
 
     def play(surface: Surface, seed: int) -> Iterator[Chosen]:
-        constraints = [*surface.limits, "errors", "top1_agreement"]
+        constraints = constraints_of(surface.limits)
         search = ToldSearch(surface.space, surface.default, constraints=constraints, seed=seed, max_trials=40)
         search.prior, search.leaves_out = prior, leaves_out
-        noise = np.random.default_rng(seed)
-        while True:
+
+        def ahead() -> Candidate | None:
             count = len(search.outcomes)
             if count >= AFTER and search.told is None:
                 search.be_told(teller(surface, seed, search.outcomes))
-            given = Candidate(count, search.ahead()) if AFTER <= count < AFTER + points else search.ask()
-            if given is None:
-                return
-            search.tell(given, surface.measure(given.knobs, noise))
-            best = search.best()
-            yield None if best is None else best.knobs
+            return Candidate(count, search.ahead()) if AFTER <= count < AFTER + points else None
+
+        return played(search, surface, seed, ahead)
 
     return play
 
@@ -146,8 +144,6 @@ def dealt_anew(teller: Teller) -> Teller:
     def tell(surface: Surface, seed: int, outcomes: Sequence[Outcome]) -> Told:
         told = teller(surface, seed, outcomes)
         ran = {canonical_json(outcome.knobs) for outcome in outcomes}
-        others = [key for key in told if key not in ran]
-        order = np.random.default_rng(9000 + seed).permutation(len(others))
-        return {**told, **{key: told[others[place]] for key, place in zip(others, order, strict=True)}}
+        return {**told, **twin_first.dealt_anew({key: told[key] for key in told if key not in ran}, seed)}
 
     return tell

@@ -222,11 +222,11 @@ def _since(read: ReadShift, before: Sketch) -> ChangedAt | None:
     rows = np.array([_classes(sketch, edges) for sketch in read.ticks])
     times, start = read.tick_times, 0
     while start < len(rows) and (found := change_point(rows[start:], max(read.usual - start, 0))) is not None:
-        at = start + found.tick
-        if not _is_faster(_total(read.ticks[at:]), _total(read.ticks[start:at]), read.q):
-            ends = (times[min(start + tick, len(times) - 1)] for tick in (found.tick, found.low, found.high))
-            return ChangedAt(**dict(zip(("at", "low", "high"), ends, strict=True)))
-        start = at
+        changed = start + found.tick
+        if not _is_faster(_total(read.ticks[changed:]), _total(read.ticks[start:changed]), read.q):
+            at, low, high = (times[min(start + tick, len(times) - 1)] for tick in (found.tick, found.low, found.high))
+            return ChangedAt(at=at, low=low, high=high)
+        start = changed
     return None
 
 

@@ -57,8 +57,7 @@ def _end(
             middle = (near + far) / 2
             squares, tried = _solved(root, step, math.exp(middle))
             near, far, found = (middle, far, tried) if squares <= most else (near, middle, found)
-    steps, tokens, prompts, sampled, context, attended = (float(value) for value in found / scale)
-    return StepCost((steps, tokens, prompts, sampled, context, attended))
+    return StepCost.of(found / scale)
 
 
 def _solved(root: NDArray[np.float64], step: NDArray[np.float64], factor: float) -> tuple[float, NDArray[np.float64]]:

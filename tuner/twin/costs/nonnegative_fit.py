@@ -67,8 +67,7 @@ def _solved(terms: Floats, seconds: Floats, stretches: NDArray[np.intp]) -> Step
         before, pace = pace, _pace(np.log(seconds / expected), stretches)
         if stretches.max() and np.abs(pace / before - 1.0).max() < _SETTLED:
             break
-    steps, tokens, prompts, sampled, context, attended = (float(value) for value in each)
-    return StepCost((steps, tokens, prompts, sampled, context, attended))
+    return StepCost.of(each)
 
 
 def pace_of(rows: Sequence[Row], cost: StepCost) -> Floats:

@@ -31,6 +31,12 @@ class StepCost:
 
     seconds_each: Terms
 
+    @classmethod
+    def of(cls, each: Iterable[float]) -> "StepCost":
+        """In the order of `NAMES`."""
+        steps, tokens, prompts, sampled, context, attended = (float(value) for value in each)
+        return cls((steps, tokens, prompts, sampled, context, attended))
+
     def seconds(self, terms: Terms) -> float:
         """Of one step, or of many whose terms were added up."""
         each = self.seconds_each
