@@ -23,7 +23,13 @@ from controlplane.db.ids import PathId
 from controlplane.db.request_parts import address_of
 from controlplane.inbound import callbacks
 from controlplane.inbound.callback_bodies import Acknowledged, of_pagerduty, of_slack
-from controlplane.inbound.callback_signatures import PAGERDUTY_WINDOW_S, pagerduty_signed, slack_signed
+from controlplane.inbound.callback_signatures import (
+    PAGERDUTY_WINDOW_S,
+    SLACK_WINDOW_S,
+    pagerduty_signed,
+    slack_off_s,
+    slack_signed,
+)
 from controlplane.keys import Undecryptable
 
 router = APIRouter(prefix="/api/v1", tags=["inbound"])
@@ -65,9 +71,16 @@ def slack_callback(
     now = service.clock()
 
     def is_signed(secret: str) -> bool:
-        return slack_signed(secret, body, x_slack_request_timestamp, x_slack_signature, now.timestamp())
+        return slack_signed(secret, body, x_slack_request_timestamp, x_slack_signature)
 
     _check(service, destination_id, SLACK, is_signed)
+    off_s = slack_off_s(x_slack_request_timestamp, now.timestamp())
+    if off_s > SLACK_WINDOW_S:
+        raise Unauthenticated(
+            f"this callback was signed {off_s:.0f} s from now by this machine's clock, and {SLACK_WINDOW_S:.0f} s are "
+            "taken at most: press again, or compare the clock",
+            field="X-Slack-Request-Timestamp",
+        )
     _take(service, destination_id, x_slack_signature.encode(), of_slack(body), now)
 
 
