@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from agents.demo.engines import TAILWRIGHT, EmbeddedEngines, Engines
-from agents.demo.plan import MODEL, POOL, TRIAL_POOL, Plan
+from agents.demo.plan import POOL, TRIAL_POOL, Plan
 from agents.demo.processes import Child, Processes
 from agents.demo.vllm_engines import VllmEngines
 from controlplane.client import Client
@@ -80,7 +80,7 @@ class Fleet:
         """One request to each serving node first: what an engine compiles at its first use is not the pool's usual."""
         plan = self.plan
         for port in plan.engine_ports:
-            body = {"model": MODEL, "prompt": WARM_UP, "max_tokens": 16, "temperature": 0.0}
+            body = {"model": plan.model_dir.name, "prompt": WARM_UP, "max_tokens": 16, "temperature": 0.0}
             answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=60.0, trust_env=False)
             answer.raise_for_status()
         targets = [word for port in plan.engine_ports for word in ("--target", f"http://127.0.0.1:{port}")]

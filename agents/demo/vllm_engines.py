@@ -14,7 +14,7 @@ from pathlib import Path
 from agents.backends.vllm.doctor.folder import EVENTS, KNOBS, LONGEST_SOCKET
 from agents.backends.vllm.doctor.installation import InstallationMissing, examine, plugin_version
 from agents.backends.vllm.server_variables import OFFLINE, sharing_cores
-from agents.demo.plan import MODEL, Plan, VllmServers
+from agents.demo.plan import Plan, VllmServers
 from agents.demo.processes import Child, Processes
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.terminal.child import one_thread_each
@@ -87,7 +87,8 @@ class VllmEngines:
         plan, servers = self._plan, self._servers
         drafts = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
         return [
-            *(str(plan.model_dir), "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port)),
+            *(str(plan.model_dir), "--served-model-name", plan.model_dir.name),
+            *("--host", "127.0.0.1", "--port", str(port)),
             *("--dtype", servers.dtype, "--enforce-eager", "--max-model-len", str(servers.max_model_len)),
             *("--kv-cache-memory-bytes", f"{plan.kv_cache_mib}M", "--enable-prefix-caching"),
             *("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler"),

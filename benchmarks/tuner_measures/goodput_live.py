@@ -5,13 +5,14 @@
     python -m benchmarks.tuner_measures.goodput_live --objective max_load --load 1 --study 900
     python -m benchmarks.tuner_measures.goodput_live --engine vllm --space watermark=0..0.3 --also tpot:0.5
     python -m benchmarks.tuner_measures.goodput_live --engine vllm --world documents --limit "tpot:0.95<=0.05"
+    python -m benchmarks.tuner_measures.goodput_live --model GEMMA --world documents --document 1000
 
 Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
 traffic), and one study of it with `objective: "goodput"` or `"max_load"`. A row a run: good requests a second by
 default and with the winner, or the largest loads of both, measured again in pairs on traffic that the search did not
 see, the gain with its interval, what won. `--space` searches these knobs alone, those that nodes declare among them;
-with `--also` what is left to choose among follows. `--world documents` is a pool of one vLLM as vLLM itself starts, to
-which people chat while others have documents read (`mixed_world`).
+with `--also` what is left to choose among follows. `--world documents` is a pool of one engine as it starts by itself,
+to which people chat while others have documents read (`mixed_world`). GEMMA: as of `engine_rivals/fetch_gemma.py`.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from agents.backends.vllm.doctor.installation import default_executable
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import POOL, Plan
 from benchmarks.tuner_measures.live_fleet import all_nodes, study_live
-from benchmarks.tuner_measures.mixed_world import mixed_plan, start_with_documents
+from benchmarks.tuner_measures.mixed_world import DOCUMENT_INPUT, mixed_plan, start_with_documents, with_model
 from controlplane.contract.bodies.knob_schema import OF_LIMITS
 from controlplane.contract.bodies.studies import KnobRange, Objective, Study, StudyCreate, StudyResult
 from controlplane.contract.planning.carried_text import carried_text
@@ -65,6 +66,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=1)
     options.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
+    options.add_argument("--model", type=Path, help="folder of what the engines serve; the bundled one where left out")
     options.add_argument("--load", type=float, default=4.0, help="times the pool's traffic")
     options.add_argument("--limit", action="append", default=[], help="METRIC:QUANTILE<=SECONDS; repeatable")
     options.add_argument("--history", type=float, default=120.0, help="seconds of traffic that are captured")
@@ -74,6 +76,7 @@ def main() -> None:
     options.add_argument("--chat", type=float, default=1.0, help="turns a second of the world with documents")
     options.add_argument("--answer", type=int, default=160, help="tokens of its longest answers")
     options.add_argument("--documents", type=float, default=0.2, help="documents a second of it")
+    options.add_argument("--document", type=int, default=DOCUMENT_INPUT, help="tokens of the longest of them")
     options.add_argument("--trial-requests", type=int, default=120)
     options.add_argument("--finalists", type=int, default=3)
     options.add_argument("--objective", choices=OF_LIMITS, default="goodput")
@@ -97,10 +100,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             usual = Plan() if wanted.engine == "embedded" else Plan.on_vllm(default_executable().absolute())
             usual = replace(usual, port=service, engine_ports=(first, second), trial_port=trial)
+            if wanted.model is not None:
+                usual = with_model(usual, wanted.model.absolute())
             start: Callable[[Fleet], int] = all_nodes
             if wanted.world == "documents":
                 usual = mixed_plan(usual, chat=wanted.chat, answer=wanted.answer)
-                start = partial(start_with_documents, documents=wanted.documents)
+                start = partial(start_with_documents, documents=wanted.documents, longest=wanted.document)
             plan = replace(usual, data_dir=Path(folder) / "data", seed=wanted.seed + number)
             asked = StudyCreate(
                 pool=POOL,
