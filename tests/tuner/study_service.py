@@ -70,6 +70,7 @@ class StudyService:
         self.promotes: dict[str, Any] | None = None  # What the pool runs once the study was claimed.
         self.drafts: dict[str, list[float]] = {}  # What production tells of its drafts, window by window, by metric.
         self.idle_claims = 0  # Asked for a study when there was none.
+        self.captured_until: datetime | None = None  # Where the traffic that was asked for ends.
         for engine in engines:
             engine.knobs = EngineConfig().knobs()
         self._folder = tempfile.TemporaryDirectory()
@@ -202,7 +203,8 @@ class StudyService:
             return self._trial_node(name)
 
         @app.get("/api/v1/workload")
-        def workload() -> Any:
+        def workload(end: datetime) -> Any:
+            self.captured_until = end
             return self.workload
 
         @app.get("/api/v1/scalars")

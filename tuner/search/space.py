@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from random import Random
@@ -165,13 +165,14 @@ def build_space(
     wanted: Mapping[str, KnobRange],
     default: Mapping[str, Any],
     capabilities: Capabilities,
+    suggested: Sequence[Mapping[str, Any]] = (),
 ) -> Space:
-    """The space of a study: its own ranges, or the default one, as far as the trial node is able.
+    """The space of a study: its own ranges, or the default one, and what it suggests, as far as the trial node is able.
 
     `default` is the pool's full effective configuration. Raises UnknownKnob or KnobOutOfRange for a wrong range.
     """
     values: dict[str, list[Any]] = {}
-    for name, candidates in candidates_of(wanted, capabilities.declared).items():
+    for name, candidates in candidates_of(wanted, capabilities.declared, suggested).items():
         allowed = [value for value in candidates if capabilities.allows(name, value)]
         current = _plain(default[name])
         if current not in allowed:
@@ -182,19 +183,45 @@ def build_space(
     return Space(values, fixed, capabilities.tokens_at_least_seqs, capabilities.held)
 
 
-def with_starts(default: Mapping[str, Any], wanted: Mapping[str, KnobRange], declared: Declared) -> dict[str, Any]:
+def held_whole(
+    space: Space, default: Mapping[str, Any], suggested: Sequence[Mapping[str, Any]], declared: Declared
+) -> list[dict[str, Any]]:
+    """Of the suggested configurations those that can be measured as they stand, each with the rest of `default`."""
+    own = [{name: _suggested_value(name, value, declared) for name, value in knobs.items()} for knobs in suggested]
+    return [
+        {**default, **knobs}
+        for knobs in own
+        if all(value in space.values.get(name, [space.fixed.get(name)]) for name, value in knobs.items())
+    ]
+
+
+def with_starts(default: Mapping[str, Any], wanted: Collection[str], declared: Declared) -> dict[str, Any]:
     """What the pool runs, with what it means of the declared knobs that a study searches and its revision leaves out:
-    that they are as the trial node declares their start."""
+    that they are as the trial node declares their start. `wanted`: names of what it searches."""
     found = {name: knob.start for name, knob in declared.items() if name in wanted}
     return {**found, **default}
 
 
-def candidates_of(wanted: Mapping[str, KnobRange], declared: Declared) -> Mapping[str, list[Any]]:
-    """Knob to all values that a study asks for, or by default would try, whatever a node can.
+def candidates_of(
+    wanted: Mapping[str, KnobRange], declared: Declared, suggested: Sequence[Mapping[str, Any]] = ()
+) -> Mapping[str, list[Any]]:
+    """Knob to all values that a study asks for, or by default would try, and those of what it suggests, whatever a node
+    can.
 
     Raises `UnknownKnob` for one that is neither the contract's nor `declared` by the trial node.
     """
-    return {name: _values_of(name, given, declared) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
+    asked = {name: _values_of(name, given, declared) for name, given in wanted.items()}
+    found = {name: list(values) for name, values in (asked or DEFAULT_VALUES).items()}
+    for knobs in suggested:
+        for name, value in knobs.items():
+            own = _suggested_value(name, value, declared)
+            if own not in (values := found.setdefault(name, [])):
+                values.append(own)
+    return found
+
+
+def _suggested_value(name: str, value: Any, declared: Declared) -> Any:
+    return _values_of(name, KnobRange(choices=[value]), declared)[0]
 
 
 def _values_of(name: str, given: KnobRange, declared: Declared) -> list[Any]:

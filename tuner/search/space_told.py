@@ -6,7 +6,7 @@ or said to be left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from controlplane.contract.bodies.studies import KnobRange
@@ -22,22 +22,30 @@ from tuner.search.space import Capabilities, Held, Space, candidates_of
 
 
 def space_told(
-    space: Space, wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: Capabilities
+    space: Space,
+    wanted: Mapping[str, KnobRange],
+    default: Mapping[str, Any],
+    able: Capabilities,
+    suggested: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """`values`: knob to what is searched, in the order of effect; `left_out`: each {"knob", "values", "why"}, without
     values where it is about the whole knob, without a knob where it is about knobs together. `space`: as `build_space`
     made it of the others.
     """
+    candidates = candidates_of(wanted, able.declared, suggested)
+    unsearched = _knobs(space, candidates, able, asked=bool(wanted))
     return {
         "values": space.values,
-        "left_out": [*_values(wanted, default, able), *_knobs(space, wanted, able), *_together(space, able)],
+        "left_out": [*_values(candidates, default, able), *unsearched, *_together(space, able)],
     }
 
 
-def _values(wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: Capabilities) -> list[dict[str, Any]]:
+def _values(
+    listed: Mapping[str, Sequence[Any]], default: Mapping[str, Any], able: Capabilities
+) -> list[dict[str, Any]]:
     """Those that the trial node cannot take."""
     found: dict[tuple[str, str], list[Any]] = {}
-    for name, candidates in candidates_of(wanted, able.declared).items():
+    for name, candidates in listed.items():
         for value in candidates:
             if not able.allows(name, value) and value != default.get(name):
                 found.setdefault((name, _why(name, value, able)), []).append(value)
@@ -55,12 +63,11 @@ def _why(name: str, value: Any, able: Capabilities) -> str:
     return f"the trial node's engine takes at least {least}"
 
 
-def _knobs(space: Space, wanted: Mapping[str, KnobRange], able: Capabilities) -> list[dict[str, Any]]:
-    """Those that stay as the pool runs them."""
-    listed = candidates_of(wanted, able.declared)
-    asked = "the study was asked to search others" if wanted else "a study searches it only where it is asked to"
+def _knobs(space: Space, listed: Collection[str], able: Capabilities, *, asked: bool) -> list[dict[str, Any]]:
+    """Those that stay as the pool runs them. `asked`: the study says what it searches."""
+    other = "the study was asked to search others" if asked else "a study searches it only where it is asked to"
     return [
-        {"knob": name, "values": [], "why": "one value is left, what the pool runs" if name in listed else asked}
+        {"knob": name, "values": [], "why": "one value is left, what the pool runs" if name in listed else other}
         for name in (*KNOBS, *able.declared)
         if name not in space.values
     ]

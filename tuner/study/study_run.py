@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ from tuner.search.charge import allowance_s, dear_s
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS
 from tuner.search.search import Outcome, Search
-from tuner.search.space import Space, build_space, with_starts
+from tuner.search.space import Space, build_space, held_whole, with_starts
 from tuner.search.space_told import space_told
 from tuner.study.evaluation_pair import evaluated
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured, finalists_of, near_limits
@@ -70,6 +70,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CORPUS_TOKENS = 60_000
+SETTLE = timedelta(seconds=2)
+"""The newest requests may still be on their way from agents to the service."""
 NODE_POLL_S = 1.0
 """How often a trial node that another worker holds is asked for."""
 
@@ -98,21 +100,24 @@ class StudyRun:
         self._spec = study.spec
         self._time = TimePlan(study.spec, before_s=study.active_s)
 
-    def run(self, now: datetime) -> StudyResult:
+    def run(self) -> StudyResult:
         """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
-        spec = self._spec
+        spec, claimed_at = self._spec, self._study.started_at
+        assert claimed_at is not None
+        newest = claimed_at - SETTLE  # By the service's clock: this worker's may be wrong.
         if spec.evaluation:  # Not after hours of trials.
             self._hooks.evaluations.named(spec.evaluation, self._hooks.worker)
         default = self._default()
         plan = self._kept_plan()
         views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
-        traffic = None if plan else wanted_traffic(self._client, spec, end=now)
+        traffic = None if plan else wanted_traffic(self._client, spec, end=newest)
         with self._held_node(views, default) as (node, hold, view):
-            default = with_starts(default, spec.space, node.capabilities().declared)
+            searched = {*spec.space, *(name for knobs in spec.suggested for name in knobs)}
+            default = with_starts(default, searched, node.capabilities().declared)
             allowed_s = allowance_s(spec, view, default)
             self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
             if traffic is not None:
-                planned = partial(study_planned, self._client, self._study, span_s=self._time.span_s, end=now)
+                planned = partial(study_planned, self._client, self._study, span_s=self._time.span_s, end=newest)
                 wanted = planned(traffic(node.max_total()), default, engine_of(view), max_total=node.max_total())
                 plan = self._asked(partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted))
             assert plan is not None
@@ -222,8 +227,9 @@ class StudyRun:
         return self._client.config(number).knobs.knobs()
 
     def _space_told(self, node: TrialNode, plan: StudyPlan) -> dict[str, Any]:
-        able = node.capabilities()
-        return space_told(build_space(self._spec.space, plan.default, able), self._spec.space, plan.default, able)
+        able, spec = node.capabilities(), self._spec
+        space = build_space(spec.space, plan.default, able, spec.suggested)
+        return space_told(space, spec.space, plan.default, able, spec.suggested)
 
     def _prepared(
         self, node: TrialNode, hold: NodeHold, plan: StudyPlan, *, own: bool = True
@@ -234,7 +240,8 @@ class StudyRun:
         log = TrialLog(self._client, self._study.id, hold, stop)
         self._hooks.progress("tokenising the replay's text")
         tokenize = engine_tokenizer(node.url, model=node.model)
-        space = build_space(spec.space, default, node.capabilities())
+        able = node.capabilities()
+        space = build_space(spec.space, default, able, spec.suggested)
         gated = QUANTIZATION in space.values or default[QUANTIZATION] != Quantization.NONE.value
         seen, fresh = slices_of(plan)
         asked = quality_gate.TOKENS if gated else 0
@@ -257,7 +264,7 @@ class StudyRun:
             constraints=[*(key(limit.metric, limit.q) for limit in spec.held), ERRORS, *quality_gate.GATES],
             seed=spec.seed,
             max_trials=spec.max_trials,
-            suggested=[default | knobs for knobs in spec.suggested],
+            suggested=held_whole(space, default, spec.suggested, able.declared),
             remembered=[one.knobs for one in plan.remembered],
             kept=self._kept(space) if own else None,
             also=[one.name for one in spec.also],

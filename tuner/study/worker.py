@@ -11,7 +11,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -28,7 +27,6 @@ from controlplane.contract.bodies.studies import (
     StudyState,
     StudyVerdict,
 )
-from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import Conflict, TailwrightError
 from tuner.evaluation.evaluation_command import Evaluations
@@ -38,8 +36,6 @@ from tuner.study.study_run import Hooks, StudyRun
 
 logger = logging.getLogger(__name__)
 IDLE_S = 2.0
-SETTLE = timedelta(seconds=2)
-"""The newest requests may still be on their way from agents to the service."""
 
 
 class Worker:
@@ -50,7 +46,6 @@ class Worker:
         client: Client,
         name: str,
         *,
-        clock: Clock = utc_now,
         heartbeat_s: float = HEARTBEAT_S,
         stop: threading.Event | None = None,
         networks: Sequence[Network] = (),
@@ -60,7 +55,7 @@ class Worker:
         """`networks`: where engines may be; empty: anywhere that one may (`engine_address`). `storage`: Optuna's.
         `evaluations`: commands that a study may name."""
         self.stop = stop or threading.Event()
-        self._client, self._name, self._clock = client, name, clock
+        self._client, self._name = client, name
         self._heartbeat_s, self._networks, self._storage = heartbeat_s, networks, storage
         self._evaluations = evaluations or Evaluations()
         self._helped: set[int] = set()  # Their searches want no more.
@@ -101,7 +96,7 @@ class Worker:
             evaluations=self._evaluations,
         )
         try:
-            result = StudyRun(self._client, study, hooks).run(self._clock() - SETTLE)
+            result = StudyRun(self._client, study, hooks).run()
             rollout_id = self._propose(study, result)
             return StudyFinish(worker=self._name, result=result, rollout_id=rollout_id)
         except Stopped:

@@ -18,7 +18,7 @@ from typing import Any
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import BadRequest
-from tuner.workload.trace import MOONCAKE_BLOCK_SIZE, mooncake_request, workload_of
+from tuner.workload.trace import MOONCAKE_BLOCK_SIZE, mooncake_request, reason_of, workload_of
 
 _TEXTS = ("text", "texts", "text_input", "messages", "payload", "turns", "image", "images", "audio", "audios")
 """AIPerf's fields that are content, of which no length is told."""
@@ -41,9 +41,10 @@ def read_guidellm_report(document: Mapping[str, Any], *, pool: str = "trace", pa
     try:
         told = benchmarks[(part or 1) - 1]["requests"]["successful"] or []
         rows = [(float(one["request_start_time"]), one["prompt_tokens"], one["output_tokens"]) for one in told]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadRequest(
-            f"{field}: no GuideLLM requests with request_start_time, prompt_tokens and output_tokens ({error!r})",
+            f"{field}: no GuideLLM requests with request_start_time, prompt_tokens and output_tokens "
+            f"({reason_of(error)})",
             field=field,
         ) from error
     return _from_seconds(rows, field, pool)
@@ -101,10 +102,10 @@ def _aiperf_run(records: list[tuple[str, Mapping[str, Any]]], pool: str) -> Work
                 continue
             prompt, output = (int(metrics[f"{side}_sequence_length"]["value"]) for side in ("input", "output"))
             rows.append((float(about["request_start_ns"]) / 1e9, prompt, output))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadRequest(
                 f"{place}: no AIPerf record with request_start_ns, input_sequence_length and output_sequence_length "
-                f"({error!r})",
+                f"({reason_of(error)})",
                 field=place,
             ) from error
     return _from_seconds(rows, "metadata", pool)
@@ -131,7 +132,9 @@ def _from_seconds(rows: list[tuple[float, Any, Any]], field: str, pool: str) -> 
             for at, prompt, output in rows
         ]
     except ValueError as error:
-        raise BadRequest(f"{field}: lengths must be whole tokens ({error})", field=field) from error
+        raise BadRequest(
+            f"{field}: wants a finite arrival and whole tokens of each ({reason_of(error)})", field=field
+        ) from error
     return _from_first(requests, set(), pool)
 
 

@@ -13,6 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import BadRequest
 
@@ -73,9 +75,17 @@ def mooncake_request(record: Mapping[str, Any], place: str) -> tuple[WorkloadReq
         request = WorkloadRequest(
             timestamp=record["timestamp"], input_length=length, output_length=record["output_length"], hash_ids=ids
         )
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise BadRequest(f"{place}: not a Mooncake request ({error})", field=place) from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, ZeroDivisionError) as error:
+        raise BadRequest(f"{place}: not a Mooncake request ({reason_of(error)})", field=place) from error
     return request, size
+
+
+def reason_of(error: Exception) -> str:
+    """What is wrong with a record, in a line: of several fields the first."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return ": ".join([*map(str, first["loc"]), f"{first['msg']}, got {str(first['input'])[:40]!r}"])
+    return f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)
 
 
 def write_mooncake(workload: Workload) -> Iterator[str]:
@@ -104,21 +114,22 @@ def read_azure(lines: Iterable[str], *, pool: str = "trace") -> Workload:
         raise BadRequest(
             f"line 1: the column {missing[0]} is missing; wants {', '.join(AZURE_COLUMNS)}", field="line 1"
         )
-    rows: list[tuple[datetime, int, int]] = []
+    rows: list[tuple[datetime, WorkloadRequest]] = []
     for row in reader:
         try:
-            # The trace has seven decimals, one more than datetime reads.
-            arrival = datetime.fromisoformat(row["TIMESTAMP"][:26]).replace(tzinfo=UTC)
-            rows.append((arrival, int(row["ContextTokens"]), int(row["GeneratedTokens"])))
-        except (ValueError, TypeError) as error:
+            arrival = datetime.fromisoformat(
+                row["TIMESTAMP"]
+            )  # Of seven decimals, as the trace has them, it reads six.
+            arrival = arrival.replace(tzinfo=UTC) if arrival.tzinfo is None else arrival.astimezone(UTC)
+            context, generated = int(row["ContextTokens"]), int(row["GeneratedTokens"])
+            request = WorkloadRequest(timestamp=0, input_length=max(1, context), output_length=generated)
+        except (ValueError, TypeError, OverflowError) as error:
             place = f"line {reader.line_num}"
-            raise BadRequest(f"{place}: not an Azure request ({error})", field=place) from error
-    start = min((row[0] for row in rows), default=EPOCH)
+            raise BadRequest(f"{place}: not an Azure request ({reason_of(error)})", field=place) from error
+        rows.append((arrival, request))
+    start = min((arrival for arrival, _ in rows), default=EPOCH)
     requests = (
-        WorkloadRequest(
-            timestamp=(arrival - start).total_seconds() * 1000, input_length=max(1, context), output_length=generated
-        )
-        for arrival, context, generated in rows
+        request.model_copy(update={"timestamp": (arrival - start).total_seconds() * 1000}) for arrival, request in rows
     )
     return workload_of(requests, pool=pool, start=start)
 

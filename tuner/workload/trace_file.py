@@ -27,30 +27,35 @@ def load_as(path: Path, kind: WorkloadFormat | None = None, part: int | None = N
     except UnicodeDecodeError as error:
         raise BadRequest(f"{path.name}: no text ({error})", field="file") from error
     kind = kind or recognised(text, path.name)
+    try:
+        return _read(text, path, kind, part), kind
+    except OverflowError as error:
+        raise BadRequest(f"{path.name}: an arrival is no time of any calendar ({error})", field="file") from error
+
+
+def _read(text: str, path: Path, kind: WorkloadFormat, part: int | None) -> Workload:
     lines, pool = text.splitlines(), path.stem
     match kind:
         case WorkloadFormat.MOONCAKE:
-            found = read_mooncake(lines, pool=pool)
+            return read_mooncake(lines, pool=pool)
         case WorkloadFormat.AZURE:
-            found = read_azure(lines, pool=pool)
+            return read_azure(lines, pool=pool)
         case WorkloadFormat.AIPERF:
-            found = read_aiperf(lines, pool=pool)
+            return read_aiperf(lines, pool=pool)
         case WorkloadFormat.GUIDELLM:
             document = _document(text)
             if document is not None and "benchmarks" in document:
-                found = read_guidellm_report(document, pool=pool, part=part)
-            else:
-                found = read_guidellm_trace(lines, pool=pool)
+                return read_guidellm_report(document, pool=pool, part=part)
+            return read_guidellm_trace(lines, pool=pool)
         case WorkloadFormat.OWN:
-            found = _own(text, path.name)
-    return found, kind
+            return _own(text, path.name)
 
 
 def recognised(text: str, name: str) -> WorkloadFormat:
     """By the first line that is not empty; a trace of GuideLLM looks as Mooncake's does and has to be said. Raises
     `BadRequest`."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    if AZURE_COLUMNS[0] in first.split(","):
+    if AZURE_COLUMNS[0] in first.replace('"', "").split(","):
         return WorkloadFormat.AZURE
     try:
         record = json.loads(first)
@@ -74,11 +79,13 @@ def recognised(text: str, name: str) -> WorkloadFormat:
 
 def _own(text: str, name: str) -> Workload:
     try:
-        return Workload.model_validate_json(text)
+        found = Workload.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise BadRequest(f"{name}: {place}: {first['msg']}", field=place) from error
+    ordered = sorted(found.requests, key=lambda request: request.timestamp)
+    return found.model_copy(update={"requests": ordered})
 
 
 def _document(text: str) -> Mapping[str, Any] | None:

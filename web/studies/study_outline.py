@@ -39,7 +39,7 @@ def does(study: StudyCreate) -> list[str]:
         f"for {' and '.join(_objective(one, study.constraints) for one in study.objectives)}",
         "Seeks all that cannot be had better in one of these without being worse in another" if study.also else "",
         f"Searches {_space(study.space)}",
-        f"Measures {first} of your own first" if first else "",
+        f"Measures {first} of your own first, and searches their values, too" if first else "",
         f"{pairs}: time is kept for {study.finalist_repeats} pairs",
         *(_thin(limit) for limit in thin_limits(study)),
     ]

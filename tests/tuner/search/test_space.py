@@ -14,7 +14,7 @@ from controlplane.contract.knobs import ChangeClass, EngineConfig, canonical_jso
 from controlplane.contract.reports.declared_knobs import DeclaredKnob
 from controlplane.contract.reports.node_memory import NodeMemory
 from tuner.search.first_points import first_points
-from tuner.search.space import Capabilities, Held, build_space, with_starts
+from tuner.search.space import Capabilities, Held, build_space, held_whole, with_starts
 
 DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()
 ABLE = Capabilities(quantization=("none", "int8"))
@@ -150,3 +150,29 @@ def test_one_that_the_trial_node_does_not_declare_is_refused() -> None:
 def test_what_the_pool_leaves_out_is_as_at_the_start_and_only_where_it_is_searched() -> None:
     assert with_starts(DEFAULT, {"kv": KnobRange(choices=["fp8"])}, DECLARED) == DEFAULT | {"kv": "auto"}
     assert with_starts(DEFAULT | {"kv": "fp8"}, {"kv": KnobRange(choices=["fp8"])}, DECLARED)["kv"] == "fp8"
+
+
+def test_what_is_suggested_is_measured_as_it_stands() -> None:
+    """Neither a knob that the default space lacks nor a value beside its grid is dropped or moved to a neighbour."""
+    suggested = [{"max_num_seqs": 16, "quantization": "int8"}, {"max_num_batched_tokens": 200}]
+    space = build_space({}, DEFAULT, ABLE, suggested)
+    assert space.values["max_num_seqs"] == [16, 32] and 200 in space.values["max_num_batched_tokens"]
+    assert space.values["max_num_batched_tokens"] == sorted(space.values["max_num_batched_tokens"])
+    whole = held_whole(space, DEFAULT, suggested, {})
+    assert whole == [DEFAULT | knobs for knobs in suggested]
+    assert [space.complete(space.chosen(knobs)) for knobs in whole] == whole
+
+
+def test_of_what_is_suggested_only_what_the_trial_node_takes_is_measured() -> None:
+    able = Capabilities(maximum={"max_num_seqs": 64}, declared=DECLARED)
+    suggested = [{"quantization": "fp8"}, {"max_num_seqs": 128}, {"share": 0.5, "max_num_seqs": 64}, {"share": 0}]
+    default = with_starts(DEFAULT, {"share", "max_num_seqs"}, DECLARED)
+    wanted = {"max_num_batched_tokens": KnobRange(choices=[64])}
+    space = build_space(wanted, default, able, suggested)
+    assert space.values == {"max_num_batched_tokens": [24, 64], "max_num_seqs": [32, 64], "share": [0.0, 0.5]}
+    assert held_whole(space, default, suggested, DECLARED) == [
+        default | {"share": 0.5, "max_num_seqs": 64},
+        default | {"share": 0.0},
+    ]
+    with pytest.raises(UnknownKnob, match="the trial node declares no such knob"):
+        build_space({}, DEFAULT, ABLE, suggested)

@@ -55,6 +55,19 @@ def test_a_study_that_names_its_knobs_says_so_of_the_others() -> None:
     assert "max_num_seqs" not in whys and found["values"] == {"max_num_seqs": [8, 16, 32]}
 
 
+def test_what_is_suggested_is_searched_or_said_to_be_left_out() -> None:
+    suggested = [{"max_num_seqs": 16}, {"max_num_seqs": 512, "quantization": "fp8"}]
+    able = Capabilities(maximum={"max_num_seqs": 256})
+    found = space_told(build_space({}, DEFAULT, able, suggested), {}, DEFAULT, able, suggested)
+    assert 16 in found["values"]["max_num_seqs"] and 512 not in found["values"]["max_num_seqs"]
+    left_out = {one["knob"]: one for one in found["left_out"]}
+    assert left_out["max_num_seqs"] == {
+        "knob": "max_num_seqs",
+        "values": [512],
+        "why": "the trial node's engine takes at most 256",
+    }
+
+
 @given(st.integers(1, 4096), st.sets(st.sampled_from(DEFAULT_VALUES["quantization"])))
 def test_every_value_is_searched_or_left_out(most: int, formats: set[str]) -> None:
     found = told({}, Capabilities(tuple(formats), maximum={"max_num_batched_tokens": most}))

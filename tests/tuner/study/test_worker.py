@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sse_engine import SseEngine
-from study_service import StudyService
+from study_service import NOW, StudyService
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
@@ -24,6 +24,7 @@ from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
 from tuner.study.renewals import Lease
+from tuner.study.study_run import SETTLE
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.worker import Worker
 from tuner.workload.capture import describe
@@ -126,6 +127,16 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert any("measured again" in beat.progress for beat in service.beats)
     assert {trial.worker for trial in service.trials} == {"w"} and {trial.node for trial in service.trials} == {"t1"}
     assert [trial.order.pair for trial in pairs] == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_newest_traffic_is_that_of_the_services_clock(
+    service: StudyService, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker's machine may have another time: what it takes for now may have had no traffic at all."""
+    monkeypatch.setattr("study_service.utc_now", lambda: NOW)
+    _work(service)
+    assert service.study.state is StudyState.FINISHED, service.study.error
+    assert service.captured_until == NOW - SETTLE
 
 
 @pytest.mark.parametrize("service", [{"prompts": "support", "max_trials": 3, "finalists": 1}], indirect=True)

@@ -109,6 +109,29 @@ def test_real_azure_is_recognised(azure: Path) -> None:
     assert kind == "azure" and len(found.requests) == 8819
 
 
+AZURES = {
+    "quoted": ('"TIMESTAMP","ContextTokens","GeneratedTokens"', "2023-11-16 18:15:46", "2023-11-16 18:15:46.5"),
+    "2024's": ("TIMESTAMP,ContextTokens,GeneratedTokens", "2024-05-10 00:00:00+00:00", "2024-05-10 00:00:00.5+00:00"),
+    "of two zones": ("TIMESTAMP,ContextTokens,GeneratedTokens", "2024-05-10T02:00:00+02:00", "2024-05-10T00:00:00.5Z"),
+}
+
+
+@pytest.mark.parametrize("name", AZURES)
+def test_azures_columns_with_other_habits_of_writing(name: str, tmp_path: Path) -> None:
+    head, *times = AZURES[name]
+    (tmp_path / "trace.csv").write_text("\r\n".join([head, *(f"{at},{place},5" for place, at in enumerate(times, 8))]))
+    found, kind = load_as(tmp_path / "trace.csv")
+    assert kind == "azure"
+    assert [(one.timestamp, one.input_length) for one in found.requests] == [(0.0, 8), (500.0, 9)]
+
+
+def test_our_own_are_put_in_order(tmp_path: Path) -> None:
+    """What is cut from them, and kept, begins with the first arrival."""
+    shuffled = MADE.model_copy(update={"requests": MADE.requests[::-1]})
+    save(shuffled, tmp_path / "made.json")
+    assert load_as(tmp_path / "made.json")[0].requests == MADE.requests
+
+
 def test_of_a_report_with_several_benchmarks_one_is_said(tmp_path: Path) -> None:
     file = tmp_path / "benchmarks.json"
     file.write_text(json.dumps(guidellm([stats(0, 40, 4)], [stats(0, 50, 4), stats(2, 60, 4)])))
@@ -140,6 +163,22 @@ REFUSED = {
     "a report that kept no requests": (json.dumps(guidellm([])), None, "no request with an arrival"),
     "a report of another version": ('{"benchmarks": [{"runs": 3}]}', None, r"benchmarks\[0\].requests.successful"),
     "half a token": (json.dumps(guidellm([stats(0, 3, 1) | {"prompt_tokens": 2.5}])), None, "whole tokens"),
+    "an arrival without end": (
+        '{"timestamp": Infinity, "input_length": 4, "output_length": 1}',
+        None,
+        r"line 1: not a Mooncake request \(timestamp: Input should be a finite number, got 'inf'\)",
+    ),
+    "an arrival beyond all calendars": (
+        '{"timestamp": 1e300, "input_length": 4, "output_length": 1}',
+        None,
+        "file: an arrival is no time of any calendar",
+    ),
+    "GuideLLM's without end": (json.dumps(guidellm([stats(float("inf"), 3, 1)])), None, "wants a finite arrival"),
+    "fewer tokens than none": (
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,3,-5",
+        None,
+        r"line 2: not an Azure request \(output_length: .*, got '-5'\)",
+    ),
     "our own, less its pool": ('{"requests": [], "start": 0}', None, "pool: Field required"),
     "nothing": ("", None, "not recognised as traffic"),
 }

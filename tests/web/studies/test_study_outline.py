@@ -32,7 +32,7 @@ def test_what_it_does_is_told_in_order() -> None:
         "Searches max_num_seqs 16 to 128 on a logarithmic scale; quantization int8: "
         "other knobs stay as the pool runs them"
     )
-    assert said[3] == "Measures 2 of your own first"
+    assert said[3] == "Measures 2 of your own first, and searches their values, too"
     assert said[4].startswith("Runs heats of 3 finalists") and said[4].endswith("3 pairs")
     assert does(StudyCreate(pool="chat", finalists=1))[-1].startswith("Runs pairs of the best")
     assert "Searches the tuner's own knobs" in does(StudyCreate(pool="chat"))
