@@ -1,7 +1,8 @@
 """One worker at one trial node of a study: which trial is next, the taking of it, the run, the report.
 
 Guarantee: what was measured before, by whomever, is known and not measured again; a trial whose worker was lost comes
-before a new one; what could not be measured is reported, not dropped.
+before a new one; what could not be measured is reported, not dropped, but where its node is gone: then it waits for
+that one, or another.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ class Measuring:
             search.catch_up(self._log.outcomes, self._log.pending)
             if self._log.is_finishing:
                 return "its finish had begun"
+            default = self._log.default
+            if default is not None and default.objective_s is None:
+                return without_default(default)
             asked = self._next(search)
             if isinstance(asked, str):
                 if not search.waits or (not self._own and search.outcomes):
@@ -148,6 +152,10 @@ class Measuring:
         try:
             return self.bench.measure(knobs, heat=heat, bounds=bounds)
         except TailwrightError as error:
+            if not self._node.is_there():
+                gone = f"trial node {self._node.name} is gone ({error.message}): its trial waits for it, or for another"
+                self._progress(gone)
+                raise Stopped(gone) from error
             logger.warning("run failed: %s", error.message)
             return Measured.failed(error.message)
 
@@ -180,6 +188,12 @@ class Measuring:
         if best is None or best.knobs == search.default:
             return 0.0
         return BLOCKS_CHANGES * dear_s(self._node.charge(best.knobs, search.default), self._time.usual_s)
+
+
+def without_default(default: Trial) -> str:
+    """Why a study whose default has failed ends: all else is held against it."""
+    reason = default.error or "none of its answers has what the objective is of"
+    return f"the default could not be measured, so nothing can be compared with it: {reason}"
 
 
 def thinned(values: Sequence[float]) -> list[float]:

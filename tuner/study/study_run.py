@@ -281,10 +281,8 @@ class StudyRun:
         self._carried = {
             trial.number: trial.measurement.carried for trial in log.search if trial.measurement is not None
         }
-        if search.outcomes[0].assessment.objective_s is None:
-            return self._unproven(
-                search, log, "the default could not be measured, so nothing can be compared with it", None
-            )
+        if log.default is None or log.default.objective_s is None:
+            return self._unproven(search, log, why, None)
         finalists = finalists_of(search, self._spec.finalists)
         if not finalists:
             return self._unproven(search, log, f"nothing measured was better than what runs now ({why})", None)

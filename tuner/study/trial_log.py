@@ -41,6 +41,11 @@ class TrialLog:
         return [trial for trial in self.trials if trial.kind != FINALIST]
 
     @property
+    def default(self) -> Trial | None:
+        """The default's, once it was measured or has failed."""
+        return next((trial for trial in self.search if trial.number == 0 and trial.state in MEASURED), None)
+
+    @property
     def outcomes(self) -> list[Outcome]:
         """Of the search, what was measured."""
         return [

@@ -202,6 +202,13 @@ class TrialNode:
             self._wait(_POLL_S)
             view = self._view = self._ask(lambda: self._client.node(self.name))
 
+    def is_there(self) -> bool:
+        """Whether its agent is connected."""
+        try:
+            return self._ask(lambda: self._client.node(self.name)).connected
+        except NotFound:
+            return False
+
     # -- an equal start ------------------------------------------------------------------------------------------
 
     def reset_cache(self) -> bool:

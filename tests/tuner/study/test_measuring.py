@@ -6,13 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from controlplane.contract.bodies.studies import StudyCreate, TrialReport
+from controlplane.contract.bodies.studies import RunOrder, StudyCreate, TrialReport
 from controlplane.contract.knobs import EngineConfig
+from tuner.replay.replay import Stopped
 from tuner.search.objective import Assessment
 from tuner.search.search import Candidate
 from tuner.study import measuring as module
 from tuner.study.measuring import Measuring
 from tuner.study.time_plan import TimePlan
+from tuner.study.trial_node import ApplyFailed
 from tuner.study.trial_run import Measured
 
 DEFAULT = EngineConfig().knobs()
@@ -25,7 +27,7 @@ class Bench:
     """Whose quality gate asks for long, the first time that a configuration is quantized. refuses: and lets none be."""
 
     def __init__(self, now: list[float], *, refuses: bool = False) -> None:
-        self.node = SimpleNamespace(change_s=0.0, charge=lambda *_: 0.0)
+        self.node = SimpleNamespace(name="t1", change_s=0.0, charge=lambda *_: 0.0, is_there=lambda: True)
         self.asked_s, self._now, self._refuses = 0.0, now, refuses
 
     def measure(self, knobs: dict[str, Any], **_: Any) -> Measured:
@@ -50,10 +52,20 @@ class Log:
 
     lost, is_finishing, outcomes, pending = None, False, (), ()
 
+    next_number = 0
+
     def __init__(self) -> None:
         self.search: list[TrialReport] = []
+        self.trials: list[Any] = []
+
+    @property
+    def default(self) -> TrialReport | None:
+        return next(iter(self.search), None)
 
     def read(self) -> None:
+        pass
+
+    def finalist(self, *_: object) -> None:
         pass
 
     def take(self, number: int, kind: str, knobs: dict[str, Any], _: object) -> Any:
@@ -103,6 +115,37 @@ def test_what_was_not_replayed_is_no_run(monkeypatch: pytest.MonkeyPatch) -> Non
     log, plan = measured(monkeypatch, [DEFAULT, INT8, DEFAULT], refuses=True)
     assert [told.took_s for told in log.search] == [RUN_S, 0.0, RUN_S]
     assert plan.run_s == [RUN_S, RUN_S] and plan.usual_s == RUN_S
+
+
+def test_without_a_default_to_hold_it_against_nothing_else_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that runs a format which its study's own gate refuses: each further trial would have been for nothing."""
+    ends = "the default could not be measured, so nothing can be compared with it: not replayed"
+    log, _ = measured(monkeypatch, [INT8, DEFAULT, DEFAULT], refuses=True, ends=ends)
+    assert len(log.search) == 1
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_node_that_is_gone_does_not_run_is_no_failed_trial(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    def measure(self: Bench, knobs: dict[str, Any], **_: Any) -> Measured:
+        self.node.is_there = lambda: is_there
+        raise ApplyFailed("t1 does not run the wanted configuration after 30 s")
+
+    told: list[TrialReport] = []
+    monkeypatch.setattr(Bench, "measure", measure)
+    monkeypatch.setattr(Log, "report", lambda _, one: told.append(one))
+    log: Any = Log()
+    worker = Measuring(
+        SPEC, cast(Any, Bench([0.0])), log, TimePlan(SPEC), stop=threading.Event(), progress=lambda _: None
+    )
+    if is_there:
+        assert "after 30 s" in worker.again(DEFAULT, RunOrder(heat=0)).error
+        assert [one.state for one in told] == ["failed"]
+    else:
+        with pytest.raises(Stopped, match="trial node t1 is gone"):
+            worker.again(DEFAULT, RunOrder(heat=0))
+        assert not told, "the configuration has done nothing wrong"
 
 
 def test_where_time_is_up_it_is_said_what_it_would_have_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from sse_engine import SseEngine
 
 from controlplane.contract import engine_address
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
-from controlplane.contract.errors import Conflict, Unavailable
+from controlplane.contract.errors import Conflict, NotFound, Unavailable
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from tuner.search import quality_gate
 from tuner.search.space import build_space
@@ -81,6 +81,13 @@ class Away(Plane):
         return super().reset_cache(node)
 
 
+class Removed(Plane):
+    """Knows the node no more."""
+
+    def node(self, node: str) -> NodeView:
+        raise NotFound(f"no node {node}")
+
+
 def trial_node(plane: Plane, first: NodeView | None = None) -> TrialNode:
     return TrialNode(plane, first or view(), stop=threading.Event())  # type: ignore[arg-type]
 
@@ -130,6 +137,12 @@ def test_an_engine_outside_the_named_networks_is_not_called_and_its_name_asked_o
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ApplyFailed, match="Name or service not known"):
         node("http://gpu.example:7400")
+
+
+def test_whether_it_is_there_is_asked_anew() -> None:
+    assert trial_node(Plane(view())).is_there()
+    assert not trial_node(Plane(view(connected=False))).is_there()
+    assert not trial_node(Removed(view())).is_there()
 
 
 def test_capabilities_are_what_the_agent_reports() -> None:
