@@ -19,6 +19,11 @@ from controlplane.evidence.mix_drift import FEWEST_VALUES, shifts
 
 LONGEST_WORD = 200
 """Characters that the dashboard takes of one field in an address."""
+SAME_AIM = (
+    *("load", "workload_s", "load_replays", "node_hour_price", "currency", "also_tolerance"),
+    *("max_lost_share", "least_agreement", "most_logprob_drop", "evaluation", "evaluation_margin"),
+)
+"""Fields of a study by which its winner is chosen, and which it must hold, beside its objectives and limits."""
 WORDS = {
     MixPart.PROMPTS: ("prompts are longer", "prompts are shorter"),
     MixPart.ANSWERS: ("answers are longer", "answers are shorter"),
@@ -99,9 +104,9 @@ def _address(spec: StudyCreate, reason: str) -> str:
     if spec.trial_requests != StudyCreate.model_fields["trial_requests"].default:
         said["trial_requests"] = str(spec.trial_requests)
     usual = StudyCreate.model_fields
-    for name in ("load", "workload_s"):
-        if getattr(spec, name) != usual[name].default:
-            said[name] = f"{getattr(spec, name):g}"
+    for name in SAME_AIM:
+        if (value := getattr(spec, name)) != usual[name].default:
+            said[name] = value if isinstance(value, str) else f"{value:.12g}"
     if spec.also:
         said["also"] = "\n".join(_objective(one) for one in spec.also)
     said |= {name: range_text(one) for name, one in spec.space.items() if name in KNOBS}

@@ -74,12 +74,16 @@ def test_the_form_has_all_of_the_old_study_but_what_it_replayed() -> None:
     }
     also = [Objective(objective="tpot", objective_q=0.5), Objective(objective="goodput")]
     old = {"load": 1.5, "workload": "friday", "workload_s": 900, "space": space, "also": also}
+    must = {"max_lost_share": 0.005, "least_agreement": 0.8, "evaluation": "mmlu", "evaluation_margin": 0.02}
+    must |= {"most_logprob_drop": 0.0, "also_tolerance": 0.03, "node_hour_price": 2.4, "currency": "EUR"}
+    old |= must
     then = replace(measured_then(), spec=TUNED.model_copy(update=old))
     found = mix_advice(then, mix(input_length=lambda one: 2 * one.input_length))
     read = wanted_study(dict(parse_qsl(urlsplit(found.study).query)))
     assert read.study is not None, read.problems
     assert (read.study.load, read.study.workload_s, read.study.workload) == (1.5, 900, "")
     assert read.study.also == also
+    assert read.study.model_dump(include=set(must)) == must, "what a winner must hold is asked of the next one, too"
     assert read.study.space.keys() == space.keys()
     for name, one in space.items():
         read_of = read.study.space[name]
