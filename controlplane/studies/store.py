@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sqlalchemy import func, update
+from sqlalchemy import func, literal, update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
@@ -23,6 +23,7 @@ from controlplane.contract.bodies.studies import (
 )
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.contract.row_id import MAX_ID
+from controlplane.db.column_types import UtcDateTime
 from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine
@@ -108,12 +109,12 @@ def claim(
                 state=StudyState.RUNNING.value,
                 running_pool=pool,
                 worker=worker,
-                started_at=now,
                 heard_at=now,
                 attempt=StudyRow.attempt + 1,
                 trial_node=None,
                 progress="claimed",
-                # One that goes on with another worker is still measured against what it began with.
+                # One that goes on with another worker is still of the traffic and the revision that it began with.
+                started_at=func.coalesce(StudyRow.started_at, literal(now, UtcDateTime)),
                 default_revision=func.coalesce(StudyRow.default_revision, fleet.pool_revision(session, pool)),
             )
             .execution_options(synchronize_session=False)

@@ -546,7 +546,7 @@ class Study(BaseModel):
     spec: StudyCreate = Field(description="what was asked for")
     created_by: str = Field(description="the name of the token that made it, or `tailwright`")
     created_at: datetime = Field(description="when it was made")
-    started_at: datetime | None = Field(default=None, description="when a worker took it")
+    started_at: datetime | None = Field(default=None, description="when the first worker took it")
     finished_at: datetime | None = Field(default=None, description="when it ended")
     worker: str | None = Field(default=None, description="the worker that holds it; null: none, or it is `online`")
     trial_node: str | None = Field(default=None, description="the node that its worker's trials run on")

@@ -208,6 +208,7 @@ def test_one_that_goes_on_with_another_worker_keeps_its_default_and_counts_no_wa
         store.heartbeat(session, study_id, beat, clock.pass_s(9))
         assert store.heartbeat(session, study_id, beat, clock.pass_s(3)).active_s == 3.0
         fleet.set_pool_revision(session, "chat", second, clock())
+        began_at = store.get(session, study_id).started_at
     clock.pass_s(3600)
     assert claim(database, "w2", clock) == study_id
     with database.session() as session:
@@ -215,3 +216,4 @@ def test_one_that_goes_on_with_another_worker_keeps_its_default_and_counts_no_wa
         store.heartbeat(session, study_id, beat, clock.pass_s(30))
         going_on = store.heartbeat(session, study_id, beat, clock.pass_s(4))
         assert (going_on.active_s, going_on.default_revision) == (7.0, first)
+        assert going_on.started_at == began_at, "forecasts beside it are of the traffic that it captured"
