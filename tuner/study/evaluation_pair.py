@@ -36,6 +36,7 @@ def evaluated(
             node.reset_cache()  # Blocks of another weight format would answer.
             scores[arm] = run_evaluation(command, url=node.url, model=node.model, timeout_s=timeout_s, stop=stop)
         except TailwrightError as error:
+            node.check_there(error)
             log.warning("evaluation %s of the %s: %s", spec.evaluation, arm, error.message)
             return Evaluation(
                 name=spec.evaluation,

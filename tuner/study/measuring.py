@@ -152,10 +152,7 @@ class Measuring:
         try:
             return self.bench.measure(knobs, heat=heat, bounds=bounds)
         except TailwrightError as error:
-            if not self._node.is_there():
-                gone = f"trial node {self._node.name} is gone ({error.message}): its trial waits for it, or for another"
-                self._progress(gone)
-                raise Stopped(gone) from error
+            self._node.check_there(error)
             logger.warning("run failed: %s", error.message)
             return Measured.failed(error.message)
 

@@ -202,12 +202,14 @@ class TrialNode:
             self._wait(_POLL_S)
             view = self._view = self._ask(lambda: self._client.node(self.name))
 
-    def is_there(self) -> bool:
-        """Whether its agent is connected."""
+    def check_there(self, error: TailwrightError) -> None:
+        """Raises Stopped where its agent is not connected any more: then `error` says nothing of what it ran."""
         try:
-            return self._ask(lambda: self._client.node(self.name)).connected
+            is_there = self._ask(lambda: self._client.node(self.name)).connected
         except NotFound:
-            return False
+            is_there = False
+        if not is_there:
+            raise Stopped(f"trial node {self.name} is gone ({error.message}); its run waits for it, or for another")
 
     # -- an equal start ------------------------------------------------------------------------------------------
 

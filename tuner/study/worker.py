@@ -99,8 +99,8 @@ class Worker:
             result = StudyRun(self._client, study, hooks).run()
             rollout_id = self._propose(study, result)
             return StudyFinish(worker=self._name, result=result, rollout_id=rollout_id)
-        except Stopped:
-            logger.info("study %d: stopped", study.id)
+        except Stopped as error:
+            logger.info("study %d: %s", study.id, error)
             return None
         except TailwrightError as error:
             logger.warning("study %d failed: %s", study.id, error.message)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from controlplane.contract.bodies.studies import RunOrder, StudyCreate, TrialReport
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig
 from tuner.replay.replay import Stopped
 from tuner.search.objective import Assessment
@@ -27,7 +28,7 @@ class Bench:
     """Whose quality gate asks for long, the first time that a configuration is quantized. refuses: and lets none be."""
 
     def __init__(self, now: list[float], *, refuses: bool = False) -> None:
-        self.node = SimpleNamespace(name="t1", change_s=0.0, charge=lambda *_: 0.0, is_there=lambda: True)
+        self.node = SimpleNamespace(name="t1", change_s=0.0, charge=lambda *_: 0.0, check_there=lambda _: None)
         self.asked_s, self._now, self._refuses = 0.0, now, refuses
 
     def measure(self, knobs: dict[str, Any], **_: Any) -> Measured:
@@ -128,8 +129,12 @@ def test_without_a_default_to_hold_it_against_nothing_else_is_measured(monkeypat
 def test_what_a_node_that_is_gone_does_not_run_is_no_failed_trial(
     monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
+    def check_there(error: TailwrightError) -> None:
+        if not is_there:
+            raise Stopped(f"trial node t1 is gone ({error.message})")
+
     def measure(self: Bench, knobs: dict[str, Any], **_: Any) -> Measured:
-        self.node.is_there = lambda: is_there
+        self.node.check_there = check_there
         raise ApplyFailed("t1 does not run the wanted configuration after 30 s")
 
     told: list[TrialReport] = []

@@ -13,6 +13,7 @@ from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, Effecti
 from controlplane.contract.errors import Conflict, NotFound, Unavailable
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from tuner.search import quality_gate
+from tuner.replay.replay import Stopped
 from tuner.search.space import build_space
 from tuner.study import trial_node as module
 from tuner.study.trial_node import ApplyFailed, TrialNode, _patience_s
@@ -140,9 +141,11 @@ def test_an_engine_outside_the_named_networks_is_not_called_and_its_name_asked_o
 
 
 def test_whether_it_is_there_is_asked_anew() -> None:
-    assert trial_node(Plane(view())).is_there()
-    assert not trial_node(Plane(view(connected=False))).is_there()
-    assert not trial_node(Removed(view())).is_there()
+    error = ApplyFailed("no answer")
+    trial_node(Plane(view())).check_there(error)
+    for gone in (Plane(view(connected=False)), Removed(view())):
+        with pytest.raises(Stopped, match=r"trial node t1 is gone \(no answer\)"):
+            trial_node(gone).check_there(error)
 
 
 def test_capabilities_are_what_the_agent_reports() -> None:
