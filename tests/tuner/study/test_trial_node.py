@@ -12,8 +12,8 @@ from controlplane.contract import engine_address
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
 from controlplane.contract.errors import Conflict, NotFound, Unavailable
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from tuner.search import quality_gate
 from tuner.replay.replay import Stopped
+from tuner.search import quality_gate
 from tuner.search.space import build_space
 from tuner.study import trial_node as module
 from tuner.study.trial_node import ApplyFailed, TrialNode, _patience_s
