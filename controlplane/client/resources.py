@@ -411,8 +411,10 @@ class ResourceCalls(Connection):
         there."""
         return self._request("GET", f"/studies/{study_id}/report").content
 
-    def claim_study(self, worker: str) -> Study | None:
-        answer = self._request("POST", "/api/v1/studies/claim", body=StudyClaim(worker=worker))
+    def claim_study(self, worker: str, evaluations: list[str] | None = None) -> Study | None:
+        """evaluations: names of the commands that it has; None: any study will do."""
+        claim = StudyClaim(worker=worker, evaluations=evaluations)
+        answer = self._request("POST", "/api/v1/studies/claim", body=claim)
         return None if answer.status_code == 204 else Study.model_validate_json(answer.content)
 
     def heartbeat_study(self, study_id: int, beat: StudyHeartbeat) -> Study:

@@ -75,10 +75,12 @@ def create_study(
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
 def claim_study(wanted: StudyClaim, session: SessionDep, _: Operator, service: Studies) -> Study | Response:
-    """Take the oldest queued study of a pool without a rollout under way, or an alert that a take-back is just ending;
-    204 when there is none."""
+    """Take the oldest queued study of a pool without a rollout under way, or an alert that a take-back is just ending,
+    whose evaluation the worker has; 204 when there is none."""
     now = service.clock()
-    return store.claim(session, wanted.worker, now, busy=service.not_at_rest(session, now)) or Response(status_code=204)
+    busy = service.not_at_rest(session, now)
+    found = store.claim(session, wanted.worker, now, evaluations=wanted.evaluations, busy=busy)
+    return found or Response(status_code=204)
 
 
 @router.get("/{study_id:int}")

@@ -4,7 +4,7 @@ Guarantee: a queued study is claimed by one worker only, and a pool has one runn
 PostgreSQL with several replicas: the claim is one conditional UPDATE under a unique constraint.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
@@ -80,9 +80,17 @@ def listing(
 
 
 def claim(
-    session: Session, worker: str, now: datetime, *, busy: Mapping[str, str] = MappingProxyType({})
+    session: Session,
+    worker: str,
+    now: datetime,
+    *,
+    evaluations: Collection[str] | None = None,
+    busy: Mapping[str, str] = MappingProxyType({}),
 ) -> Study | None:
     """Give the oldest queued study, of a pool that has none running, to a worker. None when there is none.
+
+    `evaluations`: those that the worker has; None: it does not say. A study that names another stays queued and says
+    so; later ones of its pool may go before it.
 
     `busy`: pools that are not at rest, and what is going on there. Their studies stay queued and say so: what a canary
     runs is not the pool's configuration, and what a study measures then would be compared with nothing that lasts.
@@ -90,17 +98,21 @@ def claim(
     expire_leases(session, now)
     running = select(StudyRow.running_pool).where(col(StudyRow.running_pool).is_not(None))
     query = (
-        select(StudyRow.id, StudyRow.pool)
+        select(StudyRow.id, StudyRow.pool, col(StudyRow.spec)["evaluation"].as_string())
         .where(StudyRow.state == StudyState.QUEUED.value, col(StudyRow.pool).not_in(running))
         .where(col(StudyRow.online).is_(False))
         .order_by(col(StudyRow.id))
     )
     passed: set[str] = set()
-    for study_id, pool in session.exec(query).all():
+    for study_id, pool, evaluation in session.exec(query).all():
         if pool in passed:
             continue
         if pool in busy:
-            _wait_for(session, study_id, busy[pool])
+            _wait_for(session, study_id, f"the end of {busy[pool]}")
+            continue
+        if evaluation and evaluations is not None and evaluation not in evaluations:
+            mend = f"start one with --evaluation {evaluation}=COMMAND"
+            _wait_for(session, study_id, f"a worker that has the evaluation {evaluation}; where there is none, {mend}")
             continue
         take = (
             update(StudyRow)
@@ -137,7 +149,7 @@ def claim(
 
 
 def _wait_for(session: Session, study_id: int | None, what: str) -> None:
-    progress = f"waits for the end of {what}"
+    progress = f"waits for {what}"
     session.connection().execute(
         update(StudyRow)
         .where(col(StudyRow.id) == study_id, col(StudyRow.state) == StudyState.QUEUED.value)

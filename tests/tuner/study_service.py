@@ -220,7 +220,7 @@ class StudyService:
         @app.post("/api/v1/studies/claim")
         def claim(wanted: StudyClaim) -> Any:
             with self.database.session() as session:
-                found = store.claim(session, wanted.worker, utc_now())
+                found = store.claim(session, wanted.worker, utc_now(), evaluations=wanted.evaluations)
             if found is None:
                 self.idle_claims += 1
                 return Response(status_code=204)

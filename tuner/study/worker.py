@@ -73,7 +73,7 @@ class Worker:
 
     def once(self) -> bool:
         """One study, if one is queued, or help with one that runs; says whether there was something to do."""
-        study = self._client.claim_study(self._name)
+        study = self._client.claim_study(self._name, list(self._evaluations.commands))
         if study is None:
             return self._help()
         logger.info("study %d of pool %s: claimed", study.id, study.spec.pool)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -572,12 +572,18 @@ class Study(BaseModel):
 class StudyClaim(BaseModel):
     """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none).
 
-    A study whose pool has a rollout under way, or an alert that a take-back has ended the cause of just now, stays
-    queued, and its `progress` says what it waits for.
+    A study whose pool has a rollout under way, or an alert that a take-back has ended the cause of just now, and one
+    that names an evaluation which this worker does not have, stays queued, and its `progress` says what it waits for.
     """
 
     worker: str = Field(
         min_length=1, max_length=128, description="the worker's name; its later reports must carry the same"
+    )
+    evaluations: list[Annotated[str, Field(max_length=64)]] | None = Field(
+        default=None,
+        max_length=1000,
+        description="names of the evaluation commands that it was started with: it is given no study that names "
+        "another; null: any study",
     )
 
 

@@ -171,6 +171,30 @@ def test_a_study_waits_while_its_pool_is_being_changed(database: Database, spec:
     assert claim(database, "w", clock) == waiting
 
 
+def test_a_study_goes_to_a_worker_that_has_its_evaluation(database: Database, spec: StudyCreate, clock: Any) -> None:
+    held = create(database, spec.model_copy(update={"evaluation": "mmlu"}), clock)
+    later = create(database, spec, clock)
+
+    def claimed(worker: str, *evaluations: str) -> int | None:
+        with database.session() as session:
+            found = store.claim(session, worker, clock(), evaluations=evaluations)
+            return None if found is None else found.id
+
+    assert claimed("without", "gsm8k") == later, "one behind it that wants none"
+    with database.session() as session:
+        study = store.get(session, held)
+        assert (study.state, study.progress) == (
+            StudyState.QUEUED,
+            "waits for a worker that has the evaluation mmlu; where there is none, start one with "
+            "--evaluation mmlu=COMMAND",
+        )
+        store.finish(session, later, StudyFinish(worker="without", error="x"), clock())
+    assert claimed("without") is None
+    assert claimed("with", "gsm8k", "mmlu") == held
+    again = create(database, spec.model_copy(update={"pool": "code", "evaluation": "mmlu"}), clock)
+    assert claim(database, "an older worker, which does not say", clock) == again
+
+
 def two_revisions(database: Database, clock: Any) -> tuple[int, int]:
     """Numbers; the pool runs the first."""
     with database.session() as session:

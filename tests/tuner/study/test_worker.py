@@ -14,7 +14,8 @@ from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
 from controlplane.contract.bodies.workload import PromptSetCreate, Workload, WorkloadCreate
-from controlplane.contract.errors import NotFound
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.packed_prompts import Prompt, packed_prompts
 from controlplane.contract.planning.packed_traffic import packed
@@ -24,7 +25,7 @@ from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
 from tuner.study.renewals import Lease
-from tuner.study.study_run import SETTLE
+from tuner.study.study_run import SETTLE, Hooks, StudyRun
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.worker import Worker
 from tuner.workload.capture import describe
@@ -497,13 +498,29 @@ def test_a_kept_workload_is_replayed_and_one_that_is_gone_ends_the_study(service
 
 
 @pytest.mark.parametrize("service", [{"evaluation": "mmlu"}], indirect=True)
-def test_an_evaluation_that_the_worker_does_not_have_ends_the_study_before_anything_runs(service: StudyService) -> None:
-    _work(service, OWN)
-    assert service.study.state is StudyState.FAILED and service.trials == [] and service.applied == []
-    assert service.study.error == (
+def test_a_study_whose_evaluation_a_worker_does_not_have_is_left_to_one_that_has_it(service: StudyService) -> None:
+    with Client(service.url, service.token) as client:
+        for evaluations in (None, OWN):
+            assert not Worker(client, "w", evaluations=evaluations).once()
+        assert (service.study.state, service.study.error) == (StudyState.QUEUED, "")
+        assert service.study.progress.startswith("waits for a worker that has the evaluation mmlu; ")
+        claimed = client.claim_study("able", ["own", "mmlu"])
+    assert claimed is not None and (service.study.state, service.study.worker) == (StudyState.RUNNING, "able")
+
+
+@pytest.mark.parametrize("service", [{"evaluation": "mmlu"}], indirect=True)
+def test_one_that_it_was_given_all_the_same_ends_before_anything_runs(service: StudyService) -> None:
+    with Client(service.url, service.token) as client:
+        claimed = client.claim_study("w")
+        assert claimed is not None
+        hooks = Hooks("w", progress=lambda _: None, started=lambda _, __: None, evaluations=OWN)
+        with pytest.raises(BadRequest) as refused:
+            StudyRun(client, claimed, hooks).run(utc_now())
+    assert refused.value.message == (
         "evaluation: worker w has no evaluation 'mmlu', it has own; start it with --evaluation mmlu=COMMAND, or leave "
         "the field out"
     )
+    assert service.trials == [] and service.applied == []
 
 
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:
