@@ -74,6 +74,7 @@ def all_errors(rows: Rows, seed: int) -> Iterator[Errors]:
     )
     yield from _accelerators(_between, rows, rows, seed)
     yield Errors("a model", list(_held_out(_between, rows, lambda row: row.model)))
+    yield _models_calibrated(_between, rows, rows, seed)
 
 
 def expert_errors(rows: Rows, seed: int) -> Iterator[Errors]:
@@ -101,6 +102,7 @@ def first_token_errors(rows: Rows, seed: int, of: Callable[[TableRow], bool] = l
         own = [row for row in held if row.measured.deployment.engine == engine]
         yield Errors(f"an accelerator, rows of {engine}", list(_held_out(_first, told, lambda row: row.system, own)))
     yield Errors("a model", list(_held_out(_first, told, lambda row: row.model, held)))
+    yield _models_calibrated(_first, told, held, seed)
 
 
 def _between(rows: Rows) -> Forecast:
@@ -155,6 +157,16 @@ def _accelerators(learn: Learn, rows: Rows, among: Rows, seed: int) -> Iterator[
     yield Errors("all accelerators, one at a time", systems)
     yield Errors(f"the same, of places with more than {POINTS} rows, without points", before)
     yield Errors(f"the same, calibrated by {POINTS} points, {DRAWS} draws", calibrated)
+
+
+def _models_calibrated(learn: Learn, rows: Rows, among: Rows, seed: int) -> Errors:
+    """Each model held out, calibrated by points of each place."""
+    errors: list[float] = []
+    for model in sorted({row.model for row in among}):
+        rest = [row for row in rows if row.model != model]
+        if rest:
+            errors += _calibrated(learn(rest), [row for row in among if row.model == model], seed)[1]
+    return Errors(f"a model, calibrated by {POINTS} points, {DRAWS} draws", errors)
 
 
 def _calibrated(forecast: Forecast, rows: Rows, seed: int) -> tuple[list[float], list[float]]:

@@ -21,12 +21,14 @@ from controlplane.hardware.learned_pace import (
     EXPERTS_PACE,
     FEWEST_POINTS,
     FIRST_TOKEN,
+    LEARNED_OF,
     PACE,
     SEEN,
     FirstToken,
     NineOfTen,
     Pace,
     calibration,
+    is_other_size,
     nine_of_ten,
     waiting_s,
 )
@@ -44,7 +46,7 @@ PIPELINE_NOTE = (
     "to prompts that each hold up all, which the figure itself is; stages exchange over the accelerators' own links "
     "(between machines it takes longer), and first tokens are told as if prompts went through one by one"
 )
-A_PIPELINE = "a pipeline"
+A_PIPELINE, OTHER_SIZE = "a pipeline", "another size"
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,19 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         notes=[
             *known.notes,
             *([EXPERTS_NOTE] if model.experts else []),
+            *([_size_note(model)] if is_other_size(model) else []),
             *([PIPELINE_NOTE] if max(asked.pipeline_parallel, default=1) > 1 else []),
         ],
         items=[_row(name, deployment, wanted) for name, deployment in deployments],
+    )
+
+
+def _size_note(model: ModelShape) -> str:
+    smallest, largest = (f"{weights / 1e9:.0f}" for weights in LEARNED_OF)
+    return (
+        f"its layers have {model.layer_weights / 1e9:.3g} billion weights, and factors were learned of dense models "
+        f"with {smallest} to {largest}: of a model that was held out half of the forecasts were within 14 %, nine of "
+        "ten within 42 %, first tokens can hardly be told; three points of your own make that 8 and 21 %"
     )
 
 
@@ -182,7 +194,9 @@ class _Place:
         points = () if is_pipeline else self.points
         first = sum(point.ttft_ms is not None for point in points)
         is_seen = name in SEEN and not is_pipeline
-        return nine_of_ten(is_seen, self._has_experts, self.deployment.engine, len(points), first)
+        other_size = is_other_size(self.deployment.shape)
+        engine = self.deployment.engine
+        return nine_of_ten(is_seen, self._has_experts, engine, len(points), first, other_size=other_size)
 
     @property
     def _has_experts(self) -> bool:
@@ -252,14 +266,14 @@ def _row(name: str, deployment: Deployment, wanted: _Wanted) -> HardwareRow:
         row.notes.append(f"{waits:.0f} of {wanted.concurrency:.0f} requests wait for memory")
     row.replicas, row.running, row.tpot_s = found.replicas, found.running, one.tpot_s(found.running)
     filled_s = place.tpot_s(replace(load, concurrency=max(1.0, found.running)), gaps_filled=True)
-    row.low_s, row.high_s = _within(filled_s, error.between)[0], _within(row.tpot_s, error.between)[1]
+    row.low_s, row.high_s = _low(filled_s, error.between), _high(row.tpot_s, error.between)
     row.tokens_per_s = found.replicas * one.requests_per_s(found.running) * load.output
     row.device_s_per_1000 = 1000 * found.replicas * deployment.devices / row.tokens_per_s
     per_s = None if wanted.rate is None else wanted.rate / found.replicas
     first_s = place.first_token_s(load, per_s)
     if waits <= 0 and math.isfinite(first_s):
         row.first_token_s = first_s
-        row.first_token_low_s, row.first_token_high_s = _within(first_s, error.first)
+        row.first_token_low_s, row.first_token_high_s = _low(first_s, error.first), _high(first_s, error.first)
     if name in wanted.prices:
         row.cost_per_hour = wanted.prices[name] * found.replicas * deployment.devices
         row.cost_per_million = row.cost_per_hour / 3600 / row.tokens_per_s * 1e6
@@ -272,9 +286,14 @@ def _under_way(one: Replica, wanted: _Wanted, error: NineOfTen) -> Carried | Non
     return carried(one, wanted.rate, wanted.limit_s * (1 - error.between))
 
 
-def _within(value_s: float, error: float) -> tuple[float, float]:
-    """Where the measured lies, if forecast / measured is within 1 - error and 1 + error."""
-    return value_s / (1 + error), value_s / (1 - error)
+def _low(value_s: float, error: float) -> float:
+    """What the measured is not below, if forecast / measured is within 1 - error and 1 + error."""
+    return value_s / (1 + error)
+
+
+def _high(value_s: float, error: float) -> float | None:
+    """What it is not above; None: nothing says how slow it may be."""
+    return value_s / (1 - error) if error < 1 else None
 
 
 def _known_as(name: str, deployment: Deployment, points: int) -> str:
@@ -282,11 +301,14 @@ def _known_as(name: str, deployment: Deployment, points: int) -> str:
         return f"calibrated by {points} point{'s' if points > 1 else ''}"
     if deployment.stages > 1:
         return A_PIPELINE
+    if is_other_size(deployment.shape):
+        return OTHER_SIZE
     return "seen" if name in SEEN else "elsewhere"
 
 
 def _class_of(name: str, deployment: Deployment, points: int) -> ForecastClass:
-    near = points >= FEWEST_POINTS or (name in SEEN and not deployment.shape.experts)
+    shape = deployment.shape
+    near = points >= FEWEST_POINTS or (name in SEEN and not shape.experts and not is_other_size(shape))
     return ForecastClass.CALIBRATED if near and deployment.stages == 1 else ForecastClass.EXTRAPOLATED
 
 

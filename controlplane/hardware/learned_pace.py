@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controlplane.contract.reports.model_shape import ModelShape
 from controlplane.hardware.accelerators import ENGINES
 from controlplane.hardware.steady_batch import Deployment, Load, Parts, parts_of, prompt_parts
 
@@ -94,13 +95,18 @@ EXPERTS_PACE = Pace((1.117, 1.206, 1.266, 2.753, 2.505, 15.82, 0.0, 29.8, 61.53,
 EXPERTS_FIRST_TOKEN = FirstToken(1.515, 0.0283, 1.654)
 SEEN = frozenset({"h100", "h200"})
 """Accelerators with enough rows of dense models there."""
+LEARNED_OF = (7.0e9, 68.5e9)
+"""Weights in the layers of the smallest and the largest dense model there (Llama 8B and 70B)."""
+_BEYOND = 2.0
+"""Times fewer or more weights, with which a model is still one of their size."""
 FEWEST_POINTS = 3
 """Measured points from which a forecast counts as calibrated."""
 
 
 @dataclass(frozen=True)
 class NineOfTen:
-    """What nine of ten held-out forecasts were off by, |forecast / measured - 1|: between tokens, and of the first."""
+    """What nine of ten held-out forecasts were off by, |forecast / measured - 1|: between tokens, and of the first;
+    by 1 and more: how slow the measured one may be is not known."""
 
     between: float
     first: float
@@ -111,13 +117,29 @@ _FIRST_SEEN = {"vllm": 0.2, "trtllm": 0.65, "sglang": 0.9}
 run, some of them: what waits for that is in no forecast."""
 
 
-def nine_of_ten(is_seen: bool, has_experts: bool, engine: str, points: int, first_points: int) -> NineOfTen:
+_OTHER_SIZE, _OTHER_SIZE_CALIBRATED = NineOfTen(0.42, 2.6), NineOfTen(0.21, 1.0)
+"""A dense model held out, without points and with three."""
+
+
+def is_other_size(shape: ModelShape) -> bool:
+    """Whether it is a dense model much smaller or larger than those that factors were learned of."""
+    smallest, largest = LEARNED_OF
+    return not shape.experts and not smallest / _BEYOND <= shape.layer_weights <= largest * _BEYOND
+
+
+def nine_of_ten(
+    is_seen: bool, has_experts: bool, engine: str, points: int, first_points: int, *, other_size: bool = False
+) -> NineOfTen:
     """points: of one's own at the same place, of tokens between and of first ones."""
     if has_experts:
-        between, calibrated, first = 0.52, 0.32, 0.8
+        without, calibrated = NineOfTen(0.52, 0.8), NineOfTen(0.32, 0.57)
+    elif other_size:
+        without, calibrated = _OTHER_SIZE, _OTHER_SIZE_CALIBRATED
+    elif is_seen:
+        without, calibrated = NineOfTen(0.12, _FIRST_SEEN[engine]), NineOfTen(0.12, min(_FIRST_SEEN[engine], 0.57))
     else:
-        between, calibrated = (0.12, 0.12) if is_seen else (0.4, 0.15)
-        first = _FIRST_SEEN[engine] if is_seen else 0.9
+        without, calibrated = NineOfTen(0.4, 0.9), NineOfTen(0.15, 0.57)
     return NineOfTen(
-        calibrated if points >= FEWEST_POINTS else between, min(first, 0.57) if first_points >= FEWEST_POINTS else first
+        (calibrated if points >= FEWEST_POINTS else without).between,
+        (calibrated if first_points >= FEWEST_POINTS else without).first,
     )

@@ -188,9 +188,11 @@ def _cells(row: HardwareRow, is_priced: bool) -> list[str]:
         return "-" if value is None else text.format(value)
 
     def span(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-        if value is None or low is None or high is None:
+        if value is None or low is None:
             return "-", "-"
-        return duration_text(value), f"{duration_text(low)} to {duration_text(high)}"
+        return duration_text(
+            value
+        ), f"{duration_text(low)} {'or more' if high is None else f'to {duration_text(high)}'}"
 
     return [
         row.accelerator,

@@ -83,14 +83,21 @@ class HardwareRow(BaseModel):
         default=None, description="mean seconds to the first token: its prompt, and at a rate the wait for others'"
     )
     first_token_low_s: float | None = Field(default=None, description="as `low_s`, of the first token")
-    first_token_high_s: float | None = Field(default=None, description="as `high_s`, of the first token")
+    first_token_high_s: float | None = Field(
+        default=None,
+        description="as `high_s`, of the first token; null beside a low one: how slow it may be is not known",
+    )
     tokens_per_s: float | None = Field(default=None, description="output tokens a second, of all replicas")
     device_s_per_1000: float | None = Field(default=None, description="accelerator seconds for 1,000 output tokens")
     cost_per_hour: float | None = Field(default=None, description="of all replicas, by the accelerator's price")
     cost_per_million: float | None = Field(default=None, description="for a million output tokens, all replicas busy")
-    known_as: str = Field(description="seen, elsewhere, a pipeline, which was seen nowhere, or calibrated by points")
+    known_as: str = Field(
+        description="seen, elsewhere, another size (than models that factors were learned of), a pipeline, which was "
+        "seen nowhere, or calibrated by points"
+    )
     forecast_class: ForecastClass = Field(
-        description="`calibrated`: of a dense model where its factors were learned, or by enough points of your own"
+        description="`calibrated`: of a dense model of such a size and where its factors were learned, or by enough "
+        "points of your own"
     )
     error: float = Field(description="what nine of ten such forecasts of `tpot_s` were off by, a share")
     notes: list[str] = Field(default=[], description="what is to be known of it, in words")

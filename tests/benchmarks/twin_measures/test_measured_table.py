@@ -9,7 +9,7 @@ from benchmarks.twin_measures import measured_table
 from benchmarks.twin_measures.measured_table import all_errors, expert_errors, first_token_errors
 from benchmarks.twin_measures.table_rows import LLAMA_70B, read
 from controlplane.hardware.accelerators import ACCELERATORS, ENGINES, FORMATS, kv_bytes
-from controlplane.hardware.learned_pace import FEWEST_POINTS, FirstToken, Pace, nine_of_ten
+from controlplane.hardware.learned_pace import FEWEST_POINTS, LEARNED_OF, FirstToken, Pace, nine_of_ten
 from controlplane.hardware.steady_batch import Deployment, Load
 
 HEADER = (
@@ -111,9 +111,21 @@ def test_what_a_forecast_is_told_with_is_what_it_was_off_by() -> None:
     told = nine_of_ten(True, True, "vllm", 0, 0)
     assert _ninth(experts["all accelerators, one at a time"]) == pytest.approx(told.between, abs=0.01)
     assert _ninth(scaled) == pytest.approx(nine_of_ten(True, True, "vllm", FEWEST_POINTS, 0).between, abs=0.01)
+    between = {one.name: one.values for one in all_errors(dense, seed=1)}
+    for points, name in ((0, "a model"), (FEWEST_POINTS, "a model, calibrated by 3 points, 20 draws")):
+        told = nine_of_ten(True, False, "vllm", points, points, other_size=True)
+        assert _ninth(between[name]) == pytest.approx(told.between, abs=0.01)
+        assert _ninth(first[name]) == pytest.approx(told.first, abs=0.03)
     for engine in ENGINES:
         of_engine = nine_of_ten(True, False, engine, 0, 0).first
         assert _ninth(first[f"an accelerator, rows of {engine}"]) == pytest.approx(of_engine, abs=0.03)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the public table is not here")
+def test_the_sizes_that_factors_were_learned_of_are_those_of_its_dense_models() -> None:
+    rows, _ = read(SHARED)
+    sizes = [row.measured.deployment.shape.layer_weights for row in rows if not row.has_experts]
+    assert (min(sizes), max(sizes)) == pytest.approx(LEARNED_OF, rel=0.01)
 
 
 def _ninth(values: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from controlplane.hardware.learned_pace import (
     PACE,
     FirstToken,
     calibration,
+    is_other_size,
     nine_of_ten,
     waiting_s,
 )
@@ -60,3 +61,20 @@ def test_what_is_known_less_of_is_told_with_more() -> None:
     assert own.between < experts.between and own.first < experts.first
     assert nine_of_ten(True, True, "vllm", FEWEST_POINTS - 1, 0) == experts
     assert nine_of_ten(True, False, "sglang", 0, 0).first > seen.first
+    other = nine_of_ten(True, False, "vllm", 0, 0, other_size=True)
+    assert (
+        other.between > elsewhere.between
+        and other.first > 1
+        and other == nine_of_ten(False, False, "vllm", 0, 0, other_size=True)
+    )
+    with_points = nine_of_ten(True, False, "vllm", FEWEST_POINTS, FEWEST_POINTS, other_size=True)
+    assert seen.between < with_points.between < other.between and with_points.first >= 1
+
+
+def test_models_of_another_size_are_dense_ones_far_beyond_those_that_were_learned_of() -> None:
+    def layers(count: int, **more: int) -> bool:
+        return is_other_size(SHAPE.model_copy(update={"layers": count} | more))
+
+    assert not is_other_size(SHAPE) and not layers(160) and layers(170), "80 have 68.5e9 weights"
+    assert not layers(5) and layers(4)
+    assert not layers(4, experts=8, experts_a_token=2, expert_intermediate=512), "those are told with their own error"

@@ -115,6 +115,36 @@ def test_a_model_with_experts_is_forecast_with_its_error_beside_it(tmp_path: Pat
     assert "seen, extrapolated" in answer.output
 
 
+SMALL = LLAMA_70B | {"num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192, "head_dim": 64}
+"""As Llama 1B has them but for heads."""
+LARGE = LLAMA_70B | {"num_hidden_layers": 126, "hidden_size": 16384, "intermediate_size": 53248}
+
+
+@pytest.mark.parametrize(("config", "billions"), [(SMALL, "1.11"), (LARGE, "406")], ids=["small", "large"])
+def test_a_model_of_another_size_than_was_learned_of_is_extrapolated(
+    config: dict[str, Any], billions: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    asked = ("--model", str(tmp_path), "--weights", "fp8", "--accelerator", "h200", "--tensor-parallel", "8", *LOAD)
+    (one,) = items(*asked)
+    assert (one["known_as"], one["forecast_class"], one["error"]) == ("another size", "extrapolated", 0.42)
+    assert one["low_s"] == pytest.approx(one["tpot_s"] / 1.42) and one["high_s"] == pytest.approx(one["tpot_s"] / 0.58)
+    assert one["first_token_low_s"] == pytest.approx(one["first_token_s"] / 3.6) and one["first_token_high_s"] is None
+    answer = runner.invoke(app, ["hardware", *asked])
+    assert f"Note: its layers have {billions} billion weights" in answer.output, answer.output
+    assert "learned of dense models with 7 to 68: of a model that was held out" in answer.output
+    assert "another size, extrapolated" in answer.output and " or more " in answer.output
+    file = tmp_path / "points.csv"
+    same = [f"h200,8,1024,1024,64,{1e3 * one['tpot_s']}"] * 3
+    file.write_text("\n".join(["accelerator,tensor_parallel,prompt,output,concurrency,tpot_ms", *same]) + "\n")
+    (after,) = items(*asked, "--measured", str(file))
+    assert (after["known_as"], after["forecast_class"], after["error"]) == (
+        "calibrated by 3 points",
+        "calibrated",
+        0.21,
+    )
+
+
 def test_stages_of_a_pipeline_make_room_for_a_model_and_are_told_as_seen_nowhere(model: str, tmp_path: Path) -> None:
     asked = ("--model", model, "--weights", "fp8", "--accelerator", "h100", "--tensor-parallel", "1", *LOAD)
     cuts = ("--pipeline-parallel", "1", "--pipeline-parallel", "2")
