@@ -18,14 +18,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from controlplane.contract.errors import BadSettings
-from tuner.search.objective import Assessment, constraint_value, score
+from tuner.search.objective import Assessment, constraint_value
 from tuner.search.space import Space
 
 logger = logging.getLogger(__name__)
 NUMBER = "trial"
 """The attribute of Optuna's trials that holds the study's number of it."""
-VALUE = "ln(objective / default)"
-"""What a trial's value is, as the study's attribute `value` says."""
+VALUE = (
+    "seconds, less is better; goodput and max_load: seconds a request, goodput_tokens: seconds a token, cost: node "
+    "seconds for 1,000 tokens"
+)
+"""What a trial's values are, as the study's attribute `value` says."""
 SCHEMA = "tailwright_optuna"
 """In PostgreSQL: Optuna's tables, and the version that its Alembic keeps, stand apart from the service's own."""
 _POSTGRESQL = ("postgresql://", "postgresql+psycopg://")
@@ -55,36 +58,36 @@ class KeptTrials:
     """One study there, by its name."""
 
     def __init__(self, url: str, name: str, space: Space, objectives: Sequence[str] = ()) -> None:
-        """`objectives`: their names, where there are several. Raises BadSettings where the storage cannot be opened."""
+        """`objectives`: their names. Raises BadSettings where the storage cannot be opened."""
         self._space, self._also = space, list(objectives[1:])
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         directions = [optuna.study.StudyDirection.MINIMIZE] * (1 + len(self._also))
         self._study = optuna.create_study(
             storage=opened(url), study_name=name, load_if_exists=True, directions=directions
         )
-        if self._also:
+        if objectives:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 self._study.set_metric_names(list(objectives))
         self._study.set_user_attr("value", VALUE)
         self._numbers = {trial.user_attrs.get(NUMBER) for trial in self._study.get_trials(deepcopy=False)}
 
-    def keep(
-        self, number: int, knobs: Mapping[str, Any], assessment: Assessment, default: Assessment, limits: list[str]
-    ) -> None:
-        """What came of a trial, beside the default's; one that an earlier worker has left there stays as it is."""
+    def keep(self, number: int, knobs: Mapping[str, Any], assessment: Assessment, limits: list[str]) -> None:
+        """What came of a trial, failed unless it has each objective; one that an earlier worker has left there stays as
+        it is."""
         if number in self._numbers:
             return
         measured = assessment.objective_s is not None
-        values = [score(assessment.objective_s, default.objective_s)]
-        values += [score(assessment.also.get(name), default.also.get(name)) for name in self._also]
+        values = [assessment.objective_s, *(assessment.also.get(name) for name in self._also)]
+        told = [value for value in values if value is not None]
+        is_whole = len(told) == len(values)
         try:
             self._study.add_trial(
                 optuna.trial.create_trial(
-                    state=optuna.trial.TrialState.COMPLETE if measured else optuna.trial.TrialState.FAIL,
+                    state=optuna.trial.TrialState.COMPLETE if is_whole else optuna.trial.TrialState.FAIL,
                     params=self._space.params(knobs),
                     distributions=self._space.distributions(),
-                    values=values if measured else None,
+                    values=told if is_whole else None,
                     user_attrs={NUMBER: number, "objective_s": assessment.objective_s, **assessment.also},
                     # What was not measured counts as held, unless nothing was.
                     constraints={

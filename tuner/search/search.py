@@ -171,7 +171,7 @@ class Search:
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
         if self._kept is not None:
-            self._kept.keep(candidate.number, candidate.knobs, assessment, self._default, self._constraints)
+            self._kept.keep(candidate.number, candidate.knobs, assessment, self._constraints)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """A study in Optuna's storage, as its dashboard reads it."""
 
-import math
 import secrets
 import stat
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.trial import TrialState
 from sqlalchemy import create_engine, inspect
 
 from controlplane.contract.errors import BadSettings
@@ -37,7 +37,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _search(url: str) -> Search:
-    return Search(SPACE, DEFAULT, constraints=["itl:0.99"], kept=KeptTrials(url, "study 1 of pool p", SPACE))
+    return Search(
+        SPACE, DEFAULT, constraints=["itl:0.99"], kept=KeptTrials(url, "study 1 of pool p", SPACE, ["e2e:0.95"])
+    )
 
 
 @pytest.mark.slow
@@ -54,9 +56,12 @@ def test_each_trial_stands_there_once_by_its_values_whoever_goes_on(url: str) ->
     again.tell(candidate, Assessment(0.5, {"itl:0.99": 0.5}))
     (study,) = optuna.get_all_study_summaries(opened(url))
     assert study.study_name == "study 1 of pool p"
-    trials = optuna.load_study(study_name=study.study_name, storage=opened(url)).get_trials()
+    kept = optuna.load_study(study_name=study.study_name, storage=opened(url))
+    trials = kept.get_trials()
     assert [trial.user_attrs["trial"] for trial in trials] == [0, 1, 2, 3]
-    assert trials[0].params["max_num_batched_tokens"] == 24 and trials[0].value == 0.0
+    assert trials[0].params["max_num_batched_tokens"] == 24 and kept.metric_names == ["e2e:0.95"]
+    assert [trial.values for trial in trials] == [[1.0], [2.0], None, [0.5]], "seconds, the default's too"
+    assert kept.best_value == 1.0, "the quickest broke a limit"
     assert [trial.state.name for trial in trials] == ["COMPLETE", "COMPLETE", "FAIL", "COMPLETE"]
     assert [bool(trial.constraints["itl:0.99"] > 0) for trial in trials] == [False, False, True, True]
 
@@ -65,13 +70,15 @@ def test_each_trial_stands_there_once_by_its_values_whoever_goes_on(url: str) ->
 def test_several_objectives_are_optunas_so_that_its_dashboard_draws_their_front(url: str) -> None:
     kept = KeptTrials(url, "study 2 of pool p", SPACE, ["ttft:0.95", "goodput"])
     search = Search(SPACE, DEFAULT, constraints=["itl:0.99"], kept=kept, also=["goodput"])
-    for first, other in ((1.0, 1.0), (0.5, 2.0), (2.0, 0.5), (2.0, 2.0)):
+    told: list[dict[str, float]] = [{"goodput": 1.0}, {"goodput": 2.0}, {"goodput": 0.5}, {"goodput": 2.0}, {}]
+    for first, also in zip((1.0, 0.5, 2.0, 2.0, 0.1), told, strict=True):
         candidate = search.ask()
         assert candidate is not None
-        search.tell(candidate, Assessment(first, {"itl:0.99": -0.25}, {"goodput": other}))
+        search.tell(candidate, Assessment(first, {"itl:0.99": -0.25}, also))
     study = optuna.load_study(study_name="study 2 of pool p", storage=opened(url))
     assert study.metric_names == ["ttft:0.95", "goodput"]
-    assert study.get_trials()[1].values == pytest.approx([math.log(0.5), math.log(2.0)])
+    assert study.get_trials()[1].values == [0.5, 2.0]
+    assert study.get_trials()[4].state is TrialState.FAIL, "not all was measured"
     assert sorted(trial.user_attrs["trial"] for trial in study.best_trials) == [0, 1, 2]
 
 
