@@ -18,7 +18,7 @@ from typing import Any
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import BadRequest
-from tuner.workload.trace import MOONCAKE_BLOCK_SIZE, mooncake_request, reason_of, workload_of
+from tuner.workload.trace import MOONCAKE_BLOCK_SIZE, mooncake_request, why, workload_of
 
 _TEXTS = ("text", "texts", "text_input", "messages", "payload", "turns", "image", "images", "audio", "audios")
 """AIPerf's fields that are content, of which no length is told."""
@@ -38,16 +38,17 @@ def read_guidellm_report(document: Mapping[str, Any], *, pool: str = "trace", pa
     if not 1 <= (part or 1) <= len(benchmarks):
         raise BadRequest(f"part: the report has benchmarks 1 to {len(benchmarks)}, got {part}", field="part")
     field = f"benchmarks[{(part or 1) - 1}].requests.successful"
+    rows = []
     try:
-        told = benchmarks[(part or 1) - 1]["requests"]["successful"] or []
-        rows = [(float(one["request_start_time"]), one["prompt_tokens"], one["output_tokens"]) for one in told]
+        for number, one in enumerate(benchmarks[(part or 1) - 1]["requests"]["successful"] or []):
+            tokens = one["prompt_tokens"], one["output_tokens"]
+            rows.append((f"{field}[{number}]", float(one["request_start_time"]), *tokens))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadRequest(
-            f"{field}: no GuideLLM requests with request_start_time, prompt_tokens and output_tokens "
-            f"({reason_of(error)})",
+            f"{field}: no GuideLLM requests with request_start_time, prompt_tokens and output_tokens ({why(error)})",
             field=field,
         ) from error
-    return _from_seconds(rows, field, pool)
+    return _from_seconds(rows, pool)
 
 
 def read_guidellm_trace(lines: Iterable[str], *, pool: str = "trace") -> Workload:
@@ -78,6 +79,8 @@ def read_aiperf(lines: Iterable[str], *, pool: str = "trace") -> Workload:
                 f"{place}: {content} tells no length in tokens; a run's profile_export.jsonl has them", field=place
             )
         session, delay = record.get("session_id"), record.get("delay")
+        if session is not None and not isinstance(session, str | int):
+            raise BadRequest(f"{place}: session_id: wants a name, got {session!r}", field=place)
         if record.get("timestamp") is None and delay is not None and session in last:
             if not isinstance(delay, int | float):
                 raise BadRequest(f"{place}: delay: wants milliseconds, got {delay!r}", field=place)
@@ -100,15 +103,15 @@ def _aiperf_run(records: list[tuple[str, Mapping[str, Any]]], pool: str) -> Work
             about, metrics = record["metadata"], record["metrics"]
             if about.get("benchmark_phase") == "warmup" or about.get("was_cancelled") or record.get("error"):
                 continue
-            prompt, output = (int(metrics[f"{side}_sequence_length"]["value"]) for side in ("input", "output"))
-            rows.append((float(about["request_start_ns"]) / 1e9, prompt, output))
+            prompt, output = (metrics[f"{side}_sequence_length"]["value"] for side in ("input", "output"))
+            rows.append((place, float(about["request_start_ns"]) / 1e9, prompt, output))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadRequest(
                 f"{place}: no AIPerf record with request_start_ns, input_sequence_length and output_sequence_length "
-                f"({reason_of(error)})",
+                f"({why(error)})",
                 field=place,
             ) from error
-    return _from_seconds(rows, "metadata", pool)
+    return _from_seconds(rows, pool)
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -117,24 +120,21 @@ def _records(lines: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"line {number}: no JSON ({error})", field=f"line {number}") from error
         if not isinstance(record, dict):
             raise BadRequest(f"line {number}: no JSON object", field=f"line {number}")
         yield f"line {number}", record
 
 
-def _from_seconds(rows: list[tuple[float, Any, Any]], field: str, pool: str) -> Workload:
-    """rows: seconds, prompt tokens, output tokens."""
-    try:
-        requests = [
-            WorkloadRequest(timestamp=at * 1000.0, input_length=prompt, output_length=output)
-            for at, prompt, output in rows
-        ]
-    except ValueError as error:
-        raise BadRequest(
-            f"{field}: wants a finite arrival and whole tokens of each ({reason_of(error)})", field=field
-        ) from error
+def _from_seconds(rows: list[tuple[str, float, Any, Any]], pool: str) -> Workload:
+    """rows: their places, seconds, prompt tokens, output tokens."""
+    requests = []
+    for place, at, prompt, output in rows:
+        try:
+            requests.append(WorkloadRequest(timestamp=at * 1000.0, input_length=prompt, output_length=output))
+        except ValueError as error:
+            raise BadRequest(f"{place}: wants a time and whole tokens ({why(error)})", field=place) from error
     return _from_first(requests, set(), pool)
 
 

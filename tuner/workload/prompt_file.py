@@ -20,21 +20,23 @@ def read_prompts(path: Path) -> list[Prompt]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"{path.name}: no text ({error})", field="file") from error
+        raise BadRequest(f"{path.name}: no text in UTF-8; save it as that", field="file") from error
+    if not text.strip():
+        raise BadRequest(f"{path.name}: is empty", field="file")
     if text.lstrip().startswith("["):
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"{path.name}: no JSON ({error})", field="file") from error
         return [_first_turn(one, f"conversation {place}") for place, one in enumerate(document, 1)]
-    lines = ((place, line) for place, line in enumerate(text.splitlines(), 1) if line.strip())
+    lines = ((place, line) for place, line in enumerate(text.split("\n"), 1) if line.strip())
     return [_prompt(line, f"line {place}") for place, line in lines]
 
 
 def _prompt(line: str, place: str) -> Prompt:
     try:
         told = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRequest(f"{place}: no JSON ({error})", field=place) from error
     text = told.get("prompt") if isinstance(told, Mapping) else None
     if not isinstance(text, str) or not text.strip():

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.mistake_text import mistake_text, place_of
 
 MOONCAKE_BLOCK_SIZE = 512
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,6 +45,14 @@ def workload_of(
     return Workload(pool=pool, start=start, end=end, nodes=nodes, block_size=block_size, requests=ordered)
 
 
+def why(error: Exception) -> str:
+    """Of a record that cannot be read, in a line: what is wrong with which field."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(place_of(first))}: {mistake_text(first)}"
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
 def read_mooncake(lines: Iterable[str], *, pool: str = "trace") -> Workload:
     """Mooncake JSON lines: {"timestamp" ms, "input_length", "output_length", "hash_ids"[, "block_size"]}.
 
@@ -55,9 +64,11 @@ def read_mooncake(lines: Iterable[str], *, pool: str = "trace") -> Workload:
         if not line.strip():
             continue
         try:
-            record: dict[str, Any] = json.loads(line)
-        except ValueError as error:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"line {number}: not a Mooncake request ({error})", field=f"line {number}") from error
+        if not isinstance(record, dict):
+            raise BadRequest(f"line {number}: not a Mooncake request (no JSON object)", field=f"line {number}")
         request, size = mooncake_request(record, f"line {number}")
         if block_size is not None and size != block_size:
             raise BadRequest(f"line {number}: block size {size} follows {block_size}", field=f"line {number}")
@@ -69,23 +80,19 @@ def read_mooncake(lines: Iterable[str], *, pool: str = "trace") -> Workload:
 def mooncake_request(record: Mapping[str, Any], place: str) -> tuple[WorkloadRequest, int]:
     """One line's request, and its block size. Raises `BadRequest` that names the place."""
     try:
-        size = int(record.get("block_size", MOONCAKE_BLOCK_SIZE))
-        length = int(record["input_length"])
-        ids = list(record.get("hash_ids") or [])[: length // size]
+        size = record.get("block_size", MOONCAKE_BLOCK_SIZE)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"block_size: wants a whole number above 0, got {size!r}")
         request = WorkloadRequest(
-            timestamp=record["timestamp"], input_length=length, output_length=record["output_length"], hash_ids=ids
+            timestamp=record["timestamp"],
+            input_length=record["input_length"],
+            output_length=record["output_length"],
+            hash_ids=record.get("hash_ids") or [],
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, ZeroDivisionError) as error:
-        raise BadRequest(f"{place}: not a Mooncake request ({reason_of(error)})", field=place) from error
+    except (ValueError, KeyError) as error:
+        raise BadRequest(f"{place}: not a Mooncake request ({why(error)})", field=place) from error
+    del request.hash_ids[request.input_length // size :]
     return request, size
-
-
-def reason_of(error: Exception) -> str:
-    """What is wrong with a record, in a line: of several fields the first."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return ": ".join([*map(str, first["loc"]), f"{first['msg']}, got {str(first['input'])[:40]!r}"])
-    return f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)
 
 
 def write_mooncake(workload: Workload) -> Iterator[str]:
@@ -115,23 +122,35 @@ def read_azure(lines: Iterable[str], *, pool: str = "trace") -> Workload:
             f"line 1: the column {missing[0]} is missing; wants {', '.join(AZURE_COLUMNS)}", field="line 1"
         )
     rows: list[tuple[datetime, WorkloadRequest]] = []
-    for row in reader:
-        try:
-            arrival = datetime.fromisoformat(
-                row["TIMESTAMP"]
-            )  # Of seven decimals, as the trace has them, it reads six.
-            arrival = arrival.replace(tzinfo=UTC) if arrival.tzinfo is None else arrival.astimezone(UTC)
-            context, generated = int(row["ContextTokens"]), int(row["GeneratedTokens"])
-            request = WorkloadRequest(timestamp=0, input_length=max(1, context), output_length=generated)
-        except (ValueError, TypeError, OverflowError) as error:
-            place = f"line {reader.line_num}"
-            raise BadRequest(f"{place}: not an Azure request ({reason_of(error)})", field=place) from error
-        rows.append((arrival, request))
-    start = min((arrival for arrival, _ in rows), default=EPOCH)
+    try:
+        rows += map(_azure_row, reader)
+    except (ValueError, csv.Error) as error:
+        place = f"line {reader.line_num}"
+        raise BadRequest(f"{place}: not an Azure request ({why(error)})", field=place) from error
+    start = min((row[0] for row in rows), default=EPOCH)
     requests = (
         request.model_copy(update={"timestamp": (arrival - start).total_seconds() * 1000}) for arrival, request in rows
     )
     return workload_of(requests, pool=pool, start=start)
+
+
+def _azure_row(row: Mapping[str, str | None]) -> tuple[datetime, WorkloadRequest]:
+    """When it arrived, and the request as if that were the start. Raises ValueError that names the column."""
+    at, context, generated = AZURE_COLUMNS
+    try:
+        arrival = datetime.fromisoformat(row[at] or "")  # The trace has seven decimals; it reads six of them.
+        arrival = arrival.replace(tzinfo=UTC) if arrival.tzinfo is None else arrival.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{at}: wants a time such as 2023-11-16 18:17:03.9799600, got {row[at]!r}") from error
+    length = _whole(row, context) or 1
+    return arrival, WorkloadRequest(timestamp=0, input_length=length, output_length=_whole(row, generated))
+
+
+def _whole(row: Mapping[str, str | None], column: str) -> int:
+    text = (row[column] or "").strip()
+    if not text.isdecimal():
+        raise ValueError(f"{column}: wants a whole number of tokens, got {row[column]!r}")
+    return int(text)
 
 
 def save(workload: Workload, path: Path) -> None:

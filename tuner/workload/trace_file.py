@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from controlplane.contract.bodies.workload import Workload, WorkloadFormat
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.mistake_text import place_of
 from tuner.workload.benchmark_files import read_aiperf, read_guidellm_report, read_guidellm_trace
-from tuner.workload.trace import AZURE_COLUMNS, read_azure, read_mooncake
+from tuner.workload.trace import AZURE_COLUMNS, read_azure, read_mooncake, why
 
 _AIPERF = {"session_id", "delay", "text", "texts", "text_input", "messages", "payload", "turns", "image", "images"}
 
@@ -25,41 +26,38 @@ def load_as(path: Path, kind: WorkloadFormat | None = None, part: int | None = N
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"{path.name}: no text ({error})", field="file") from error
+        raise BadRequest(f"{path.name}: no text in UTF-8; save it as that", field="file") from error
+    if not text.strip():
+        raise BadRequest(f"{path.name}: is empty", field="file")
     kind = kind or recognised(text, path.name)
-    try:
-        return _read(text, path, kind, part), kind
-    except OverflowError as error:
-        raise BadRequest(f"{path.name}: an arrival is no time of any calendar ({error})", field="file") from error
-
-
-def _read(text: str, path: Path, kind: WorkloadFormat, part: int | None) -> Workload:
-    lines, pool = text.splitlines(), path.stem
+    lines, pool = text.split("\n"), path.stem
     match kind:
         case WorkloadFormat.MOONCAKE:
-            return read_mooncake(lines, pool=pool)
+            found = read_mooncake(lines, pool=pool)
         case WorkloadFormat.AZURE:
-            return read_azure(lines, pool=pool)
+            found = read_azure(lines, pool=pool)
         case WorkloadFormat.AIPERF:
-            return read_aiperf(lines, pool=pool)
+            found = read_aiperf(lines, pool=pool)
         case WorkloadFormat.GUIDELLM:
             document = _document(text)
             if document is not None and "benchmarks" in document:
-                return read_guidellm_report(document, pool=pool, part=part)
-            return read_guidellm_trace(lines, pool=pool)
+                found = read_guidellm_report(document, pool=pool, part=part)
+            else:
+                found = read_guidellm_trace(lines, pool=pool)
         case WorkloadFormat.OWN:
-            return _own(text, path.name)
+            found = _own(text, path.name)
+    return found, kind
 
 
 def recognised(text: str, name: str) -> WorkloadFormat:
     """By the first line that is not empty; a trace of GuideLLM looks as Mooncake's does and has to be said. Raises
     `BadRequest`."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in text.split("\n") if line.strip()), "")
     if AZURE_COLUMNS[0] in first.replace('"', "").split(","):
         return WorkloadFormat.AZURE
     try:
         record = json.loads(first)
-    except ValueError:  # A document of several lines.
+    except (ValueError, RecursionError):  # A document of several lines.
         record = _document(text)
     if isinstance(record, dict):
         if "benchmarks" in record:
@@ -81,9 +79,8 @@ def _own(text: str, name: str) -> Workload:
     try:
         found = Workload.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadRequest(f"{name}: {place}: {first['msg']}", field=place) from error
+        field = ".".join(place_of(error.errors()[0]))
+        raise BadRequest(f"{name}: {why(error).removeprefix(': ')}", field=field or "file") from error
     ordered = sorted(found.requests, key=lambda request: request.timestamp)
     return found.model_copy(update={"requests": ordered})
 
@@ -91,6 +88,6 @@ def _own(text: str, name: str) -> Workload:
 def _document(text: str) -> Mapping[str, Any] | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

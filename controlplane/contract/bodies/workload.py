@@ -17,7 +17,7 @@ WORKLOAD_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 class WorkloadRequest(BaseModel):
     """One request of a workload."""
 
-    timestamp: float = Field(ge=0, allow_inf_nan=False, description="milliseconds since the workload's start")
+    timestamp: float = Field(ge=0, le=1e14, description="milliseconds since the workload's start")
     input_length: int = Field(ge=1, description="prompt tokens")
     output_length: int = Field(ge=0, description="output tokens")
     hash_ids: list[int] = Field(default=[], description="one id per full prompt block; equal ids: equal prefix")

@@ -29,6 +29,12 @@ def test_of_sharegpts_conversations_the_first_turn_is_taken(tmp_path: Path) -> N
     assert read_prompts(_file(tmp_path, text)) == [Prompt("one"), Prompt("three")]
 
 
+def test_a_line_ends_at_its_end_alone(tmp_path: Path) -> None:
+    """JSON may hold what Unicode calls the end of a line."""
+    text = '{"prompt": "one\u2028two\x85three"}\r\n{"prompt": "four"}\n'
+    assert [one.text for one in read_prompts(_file(tmp_path, text))] == ["one\u2028two\x85three", "four"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -38,6 +44,9 @@ def test_of_sharegpts_conversations_the_first_turn_is_taken(tmp_path: Path) -> N
         ('\n["a"]', "conversation 1: wants a first turn"),
         ('[{"conversations": [{"from": "gpt", "value": "a"}]}]', "conversation 1: wants a first turn"),
         ("[{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('{"prompt": ' + "[" * 100_000, "line 1: no JSON"),
+        (" \n", "is empty"),
         ('{"prompt": "a", "max_tokens": 0}', "line 1: max_tokens: wants a whole number"),
         ('{"prompt": "a", "max_tokens": true}', "line 1: max_tokens: wants a whole number"),
     ],

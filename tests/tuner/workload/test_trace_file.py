@@ -1,6 +1,7 @@
 """Files of traffic are recognised, and read by their tools' own fields; what holds no arrivals is refused by name."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ def test_of_a_report_with_several_benchmarks_one_is_said(tmp_path: Path) -> None
         load_as(file, part=3)
 
 
+MOONCAKE = '{"timestamp": 5, "input_length": 600, "output_length": 3}'
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:04.0319600,3180,8\n"
 REFUSED = {
     "a dataset of prompts": ('{"prompt": "hello", "output_tokens_count": 5}', None, "not recognised as traffic"),
     "the same, said to be GuideLLM's": ('{"prompt": "hello"}', WorkloadFormat.GUIDELLM, "line 1: no timestamp"),
@@ -180,7 +183,51 @@ REFUSED = {
         r"line 2: not an Azure request \(output_length: .*, got '-5'\)",
     ),
     "our own, less its pool": ('{"requests": [], "start": 0}', None, "pool: Field required"),
-    "nothing": ("", None, "not recognised as traffic"),
+    "nothing": ("", None, "file: is empty"),
+    "blank lines": (" \n\n", WorkloadFormat.MOONCAKE, "file: is empty"),
+    "nested a hundred thousand times": ("[" * 100_000, None, "not recognised as traffic"),
+    "the same, said to be AIPerf's": ("[" * 100_000, WorkloadFormat.AIPERF, "line 1: no JSON"),
+    "the same, said to be ours": ("[" * 100_000, WorkloadFormat.OWN, "file: Invalid JSON"),
+    "a list in place of a request": (f"{MOONCAKE}\n[1]", None, r"line 2: not a Mooncake request \(no JSON object\)"),
+    "endless tokens": (
+        MOONCAKE.replace("600", "Infinity"),
+        None,
+        r"line 1: .*\(input_length: Input should be a finite",
+    ),
+    "an arrival that never comes": (
+        MOONCAKE.replace("5", "Infinity"),
+        None,
+        r"line 1: .*\(timestamp: Input should be l",
+    ),
+    "an arrival in a far millennium": (
+        MOONCAKE.replace("5", "1e300"),
+        None,
+        r"line 1: .*\(timestamp: Input should be l",
+    ),
+    "no answer's length": (MOONCAKE.replace("output", "out"), None, r"line 1: .*\(output_length is missing\)"),
+    "blocks of less than nothing": (MOONCAKE.replace("{", '{"block_size": -4, '), None, r"\(block_size: wants a whole"),
+    "a session that is a list": (
+        MOONCAKE.replace("{", '{"session_id": [1], '),
+        None,
+        "line 1: session_id: wants a name",
+    ),
+    "a report of endless time": (
+        json.dumps(guidellm([stats(math.inf, 3, 1)])),
+        None,
+        r"successful\[0\]: wants a time and",
+    ),
+    "an answer of less than nothing": (AZURE.replace(",8", ",-8"), None, r"line 2: .*\(GeneratedTokens: .* got '-8'\)"),
+    "half a token in a CSV": (AZURE.replace("3180", "3180.5"), None, r"line 2: .*\(ContextTokens: .* got '3180.5'\)"),
+    "a day that is a word": (
+        AZURE.replace("2023-11-16", "noon"),
+        None,
+        r"line 2: .*\(TIMESTAMP: wants a time such as 2",
+    ),
+    "half a line": (
+        AZURE.replace(",8", ""),
+        None,
+        r"line 2: .*\(GeneratedTokens: wants a whole number of tokens, got None",
+    ),
 }
 
 
@@ -193,6 +240,13 @@ def test_what_holds_no_arrivals_or_lengths_is_refused_by_name(name: str, tmp_pat
 
 
 def test_no_text_at_all_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadRequest, match="file: no text"):
+    (tmp_path / "file").write_bytes(AZURE.encode("utf-16"))
+    with pytest.raises(BadRequest, match="file: no text in UTF-8; save it as that"):
         load_as(tmp_path / "file")
+
+
+@pytest.mark.parametrize(("end", "encoding"), [("\r\n", "utf-8"), ("\n", "utf-8-sig")], ids=["crlf", "bom"])
+def test_what_a_spreadsheet_writes_is_read(end: str, encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(AZURE.replace("\n", end).encode(encoding))
+    found, kind = load_as(tmp_path / "file")
+    assert kind is WorkloadFormat.AZURE and found.requests[0].input_length == 3180
