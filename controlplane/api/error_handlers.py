@@ -23,7 +23,7 @@ from controlplane.auth.guard import identify
 from controlplane.auth.token_cache import AuthParts
 from controlplane.auth.turned_away import INPUT
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
-from controlplane.contract.mistake_text import mistake_text
+from controlplane.contract.mistake_text import mistake_text, place_of
 from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ async def _validation(service: FastAPI, request: Request, error: Exception) -> R
 
 
 def _problem(item: dict[str, Any]) -> dict[str, str]:
-    field = ".".join(str(part) for part in item["loc"])
+    field = ".".join(place_of(item))
     if item["type"] == "json_invalid":
         reason = (item.get("ctx") or {}).get("error", "")
         return {"field": "body", "message": f"not JSON at character {item['loc'][-1]} ({reason})"}

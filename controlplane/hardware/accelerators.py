@@ -60,10 +60,10 @@ ENGINES = ("vllm", "sglang", "trtllm")
 FOLLOWS_WEIGHTS = "trtllm"
 
 
-def accelerator(name: str) -> Accelerator:
+def accelerator(name: str, field: str = "accelerators") -> Accelerator:
     """Raises BadRequest for one that is not known, with the nearest name."""
     if name not in ACCELERATORS:
-        raise BadRequest(f"no accelerator {name!r}, {nearest(name, list(ACCELERATORS))}", field="accelerator")
+        raise BadRequest(f"{field}: no accelerator {name!r}, {nearest(name, list(ACCELERATORS))}", field=field)
     return ACCELERATORS[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.planning.hardware_forecast import (
     HardwareCreate,
     HardwareForecast,
@@ -87,8 +87,8 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         raise BadRequest(why, field="concurrency")
     if asked.kv_bits not in (None, 8, 16):
         raise BadRequest(f"kv_bits: 8 or 16, got {asked.kv_bits}", field="kv_bits")
-    if unknown := sorted(set(asked.prices) - set(ACCELERATORS)):
-        raise BadRequest(f"prices: no accelerator {unknown[0]!r}; there are: {', '.join(ACCELERATORS)}", field="prices")
+    for name in asked.prices:
+        accelerator(name, "prices")
     load = Load(
         _told(asked.prompt, known.prompt, "prompt"),
         _told(asked.output, known.output, "output"),
@@ -96,8 +96,8 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         (known.cached if asked.cached is None else asked.cached) or 0.0,
     )
     points: dict[tuple[str, int, int], list[MeasuredPoint]] = defaultdict(list)
-    for point in asked.points:
-        accelerator(point.accelerator)
+    for place, point in enumerate(asked.points):
+        accelerator(point.accelerator, f"points[{place}].accelerator")
         points[point.accelerator, point.tensor_parallel, point.pipeline_parallel].append(point)
     wanted = _Wanted(
         load,
@@ -108,6 +108,8 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         points,
     )
     deployments = _deployments(asked, model, weights)
+    rows = {(name, one.ranks, one.stages) for name, one in deployments}
+    idle = sum(len(own) for place, own in points.items() if place not in rows)
     return HardwareForecast(
         model=model,
         model_of="" if asked.model else known.model_of,
@@ -120,6 +122,7 @@ def forecast(asked: HardwareCreate, known: Known) -> HardwareForecast:
         concurrency=wanted.concurrency,
         notes=[
             *known.notes,
+            *([f"{idle} of {len(asked.points)} points of your own are of no row: of no use"] if idle else []),
             *([EXPERTS_NOTE] if model.experts else []),
             *([_size_note(model)] if is_other_size(model) else []),
             *([PIPELINE_NOTE] if max(asked.pipeline_parallel, default=1) > 1 else []),
@@ -146,18 +149,18 @@ def _told(said: float | None, known: float | None, name: str) -> float:
 
 def _deployments(asked: HardwareCreate, model: ModelShape, format_: str) -> list[tuple[str, Deployment]]:
     if asked.engine not in ENGINES:
-        raise BadRequest(f"no engine {asked.engine!r}; there are: {', '.join(ENGINES)}", field="engine")
+        raise BadRequest(f"engine: no engine {asked.engine!r}, {nearest(asked.engine, list(ENGINES))}", field="engine")
     if format_ not in FORMATS:
-        raise BadRequest(f"no format {format_!r}; there are: {', '.join(FORMATS)}", field="weights")
+        raise BadRequest(f"weights: no format {format_!r}, {nearest(format_, list(FORMATS))}", field="weights")
     weights = FORMATS[format_]
     cached = kv_bytes(asked.engine, weights) if asked.kv_bits is None else asked.kv_bits // 8
     widths = asked.tensor_parallel or [one for one in WIDTHS if model.heads % one == 0]
     if wrong := [one for one in widths if model.heads % one]:
-        why = f"tensor parallel {wrong[0]}: wants a divisor of the model's {model.heads} heads"
+        why = f"tensor_parallel: {wrong[0]}: wants a divisor of the model's {model.heads} heads"
         raise BadRequest(why, field="tensor_parallel")
     cuts = asked.pipeline_parallel or [1]
     if max(cuts) > model.layers:
-        why = f"pipeline parallel {max(cuts)}: wants a layer a stage at least, and the model has {model.layers}"
+        why = f"pipeline_parallel: {max(cuts)}: wants a layer a stage at least, and the model has {model.layers}"
         raise BadRequest(why, field="pipeline_parallel")
     return [
         (name, Deployment(model, accelerator(name), weights, asked.engine, ranks, cached, stages))

@@ -2,20 +2,27 @@
 
 import json
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from controlplane.contract.errors import nearest
 from controlplane.terminal.service_connection import fail
 
 
-def parse_assignments(assignments: list[str], option: str = "--set", wants: str = "knob=value") -> dict[str, Any]:
+def parse_assignments(
+    assignments: list[str], option: str = "--set", wants: str = "knob=value", known: Sequence[str] | None = None
+) -> dict[str, Any]:
     """["a=1", "b=int8"] to {"a": 1, "b": "int8"}; values are JSON where they can be. Leaves with status 2 for what
-    `option` does not take."""
+    `option` does not take, and for a name that is not `known`."""
     knobs: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
             fail(f"{option}: wants {wants}, got {assignment!r}")
+        if known is not None and name.strip() not in known:
+            near = get_close_matches(name.strip().lower(), known, n=1)
+            meant = f" (did you mean {near[0]!r}?)" if near else ""
+            fail(f"{option} {assignment}: wants {wants}, of {', '.join(known)}{meant}")
         try:
             knobs[name.strip()] = json.loads(text)
         except ValueError:

@@ -25,7 +25,7 @@ def read_document(path: Path) -> dict[str, Any]:
         document = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
     except BadSettings as error:
         fail(error.message)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         fail(f"file: {path} cannot be read: {error}")
     if not isinstance(document, dict):
         fail(f"file: {path}: wants a JSON object, got {type(document).__name__}")

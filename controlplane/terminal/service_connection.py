@@ -2,9 +2,10 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import NoReturn, TypeVar
 
 import httpx
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from controlplane.client import Client
 from controlplane.client.bearer_file import BearerFile
 from controlplane.contract.errors import BadSettings, TailwrightError, Unavailable
-from controlplane.contract.mistake_text import mistake_text
+from controlplane.contract.mistake_text import mistake_text, place_of
 from controlplane.contract.shown_url import address
 from controlplane.serving.tls import ClientFiles, ClientTls
 from controlplane.terminal.service_choice import Choice
@@ -101,12 +102,19 @@ def explain(error: Exception, server: str) -> str:
     return str(error)
 
 
-def explain_values(error: ValidationError) -> str:
-    """One line for values that a request cannot hold: each field, and what it wants."""
-    found = error.errors(include_url=False, include_input=False)
-    places = [".".join(str(part) for part in item["loc"]) for item in found]
-    wanted = zip(places, map(mistake_text, found), strict=True)
+def explain_values(error: ValidationError, options: Mapping[str, str] = MappingProxyType({})) -> str:
+    """One line for values that a request cannot hold: each field, and what it wants. options: as which a field was
+    typed, if it was."""
+    found = error.errors(include_url=False)
+    wanted = [(_place(place_of(item), options), mistake_text(item)) for item in found]
     return "; ".join(f"{place}: {wants}" if place else wants for place, wants in wanted)
+
+
+def _place(names: list[str], options: Mapping[str, str]) -> str:
+    """ "body.good.ttft", or "--good ttft": which of several options it was is not told by a number."""
+    if not names or names[0] not in options:
+        return ".".join(names)
+    return " ".join([options[names[0]], *(name for name in names[1:] if not name.isdigit())])
 
 
 def _reason(error: Exception) -> str:

@@ -32,6 +32,8 @@ app = subcommand(help="Workloads: traffic kept under a name, for studies to repl
 
 Name = Annotated[str, typer.Argument(help="Its name, as the list shows it.")]
 
+NAMED = {"name": "NAME", "traffic": "--file"}
+
 COLUMNS: Columns[KeptWorkload] = {
     "name": lambda one: one.name,
     "requests": lambda one: f"{one.figures.requests:,}",
@@ -88,7 +90,7 @@ def add(
         fail(f"--file: {error.message}", 1)
     traffic = packed([cut(found, 0, requests or len(found.requests))])
     refuse_too_large(traffic, "--requests")
-    made = client.add_workload(body_of(WorkloadCreate, {"name": name, "format": kind, "traffic": traffic}))
+    made = client.add_workload(body_of(WorkloadCreate, {"name": name, "format": kind, "traffic": traffic}, NAMED))
     if as_json:
         print_json(made)
         return

@@ -29,6 +29,8 @@ app = subcommand(help="Prompts of one's own, kept under a name for studies to re
 
 Name = Annotated[str, typer.Argument(help="Its name, as the list shows it.")]
 
+NAMED = {"name": "NAME", "prompts": "--file"}
+
 COLUMNS: Columns[KeptPromptSet] = {
     "name": lambda one: one.name,
     "prompts": lambda one: f"{one.figures.prompts:,}",
@@ -77,7 +79,7 @@ def add(
         fail(f"--file: {error.message}", 1)
     packed = packed_prompts(found)
     refuse_too_large(packed, "--prompts")
-    made = client.add_prompt_set(body_of(PromptSetCreate, {"name": name, "prompts": packed}))
+    made = client.add_prompt_set(body_of(PromptSetCreate, {"name": name, "prompts": packed}, NAMED))
     if as_json:
         print_json(made)
         return

@@ -1,15 +1,16 @@
 """`tailwright whatif`: what a change of load, prompts, replicas or knobs would do to a pool, as the twin forecasts."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate, last_tried
+from controlplane.contract.planning.whatif import Forecasted, HeldTo, WhatIf, WhatIfCreate, last_tried
 from controlplane.contract.share_text import share_text
 from controlplane.terminal.assignments import parse_assignments
+from controlplane.terminal.bodies.contract_options import options_of
 from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import explain_values, fail
@@ -50,11 +51,11 @@ def whatif(
             replicas=replicas,
             model_parallel=model_parallel,
             knobs=parse_assignments(set_),
-            good=parse_assignments(good, "--good", "ttft=SECONDS"),
+            good=parse_assignments(good, "--good", "ttft=SECONDS", known=get_args(HeldTo)),
             seed=seed,
         )
     except ValidationError as error:
-        fail(explain_values(error))
+        fail(explain_values(error, options_of(WhatIfCreate, {"window_s": "--window, in seconds"})))
     answer = client.what_if(asked)
     if as_json:
         print_json(answer)

@@ -30,9 +30,9 @@ def advice(
     as_json: Json = False,
 ) -> None:
     """Say what binds a pool and what is worth a trial. What a technique gains, only its trial tells."""
-    from_ = moment("start", start)
+    from_ = moment("--start", start)
     found = client.advice(
-        pool, window=window or (None if from_ else "15m"), start=from_, end=moment("end", end), peak=peak
+        pool, window=window or (None if from_ else "15m"), start=from_, end=moment("--end", end), peak=peak
     )
     if as_json:
         print_json(found)

@@ -2,8 +2,9 @@
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -20,8 +21,10 @@ from controlplane.contract.planning.hardware_forecast import (
 from controlplane.contract.planning.whatif import ForecastClass
 from controlplane.contract.reports.model_shape import ModelShape, shape_of
 from controlplane.contract.share_text import share_text
+from controlplane.hardware.accelerators import accelerator as known_accelerator
 from controlplane.hardware.hardware_rows import Known, forecast
 from controlplane.terminal.assignments import parse_assignments
+from controlplane.terminal.bodies.contract_options import options_of
 from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_choice import Choice
 from controlplane.terminal.service_command import calls_service
@@ -37,6 +40,16 @@ HEADER = (
     "nine of ten within", "s for 1,000",
 )  # fmt: skip
 PROOF = "A forecast is no proof: one node of that kind, enrolled as a trial node, and a study measure it."
+
+OPTIONS = options_of(
+    HardwareCreate,
+    {
+        "window_s": "--window, in seconds",
+        "accelerators": "--accelerator",
+        "prices": "--price",
+        "points": "--measured",
+    },
+)
 
 app = subcommand()
 
@@ -121,9 +134,10 @@ def hardware(
             with reaching(choice) as client:
                 found = client.hardware(asked)
     except ValidationError as error:
-        fail(explain_values(error))
+        fail(explain_values(error, OPTIONS))
     except BadRequest as error:
-        fail(error.message)
+        field = str(error.detail.get("field", ""))
+        fail(error.message.replace(f"{field}:", f"{OPTIONS.get(field, field)}:", 1))
     if as_json:
         print_json(found)
         return
@@ -139,36 +153,63 @@ def read_shape(path: Path) -> ModelShape:
     """Of a config.json, or of the folder that has one. Raises BadRequest where it cannot be read."""
     file = path / "config.json" if path.is_dir() else path
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"{file}: not a readable config.json ({error})", field="model") from error
+        config = json.loads(_text(file))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadRequest(f"model: {file}: not a readable config.json ({error})", field="model") from error
     if not isinstance(config, dict):
-        raise BadRequest(f"{file}: wants a JSON object as transformers writes it", field="model")
-    return shape_of(config)
+        raise BadRequest(f"model: {file}: wants a JSON object as transformers writes it", field="model")
+    try:
+        return shape_of(config)
+    except ValidationError as error:
+        raise BadRequest(f"model: {file}: {explain_values(error)}", field="model") from error
+    except BadRequest as error:
+        raise BadRequest(f"model: {file}: {error.message}", field="model") from error
 
 
 def read_points(file: Path) -> list[MeasuredPoint]:
     """Raises BadRequest, which names the line, for a row that is not as COLUMNS say."""
-    found = []
-    with file.open(encoding="utf-8", newline="") as opened:
-        for number, row in enumerate(csv.DictReader(opened), start=2):
-            try:
-                told = {name: row[name] for name in COLUMNS}
-                also = {name: row[name] for name in ALSO if row.get(name)}
-                found.append(MeasuredPoint.model_validate(told | also))
-            except KeyError as error:
-                raise BadRequest(f"{file}, line {number}: wants {','.join(COLUMNS)}", field="measured") from error
-            except ValidationError as error:
-                why = f"{file}, line {number}: {explain_values(error)}"
-                raise BadRequest(why, field="measured") from error
+    try:
+        rows = csv.DictReader(_text(file).splitlines())
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"points: {file}: {error}", field="points") from error
+    found: list[MeasuredPoint] = []
+    try:
+        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+            raise BadRequest(f"no column {missing[0]}; the first line wants {','.join(COLUMNS)}")
+        found += map(_point, rows)
+    except (csv.Error, BadRequest) as error:
+        line = max(1, rows.line_num + isinstance(error, csv.Error))  # One that cannot be split is not counted yet.
+        raise BadRequest(f"points: {file}, line {line}: {error}", field="points") from error
+    if not found:
+        raise BadRequest(f"points: {file}: no line below the columns' names", field="points")
     return found
+
+
+def _point(row: Mapping[Any, Any]) -> MeasuredPoint:
+    if None in row:
+        raise BadRequest("more cells than the first line has names; a decimal point is a point")
+    told = {name: row[name] for name in COLUMNS} | {name: row[name] for name in ALSO if row.get(name)}
+    try:
+        point = MeasuredPoint.model_validate(told)
+    except ValidationError as error:
+        raise BadRequest(explain_values(error)) from error
+    known_accelerator(point.accelerator, "accelerator")
+    return point
+
+
+def _text(file: Path) -> str:
+    """Raises ValueError with the mend where it is no text in UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError("no text in UTF-8; save it as that") from error
 
 
 def _prices(pairs: list[str]) -> dict[str, float]:
     found = parse_assignments(pairs, "--price", "accelerator=price")
     for name, value in found.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            fail(f"--price: wants a number above 0 for {name}, got {value!r}")
+            fail(f"--price {name}: wants a number above 0, got {value!r}")
     return {name: float(value) for name, value in found.items()}
 
 

@@ -26,6 +26,8 @@ def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({}
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `declared`: knobs that nodes
     declare, which may be searched and suggested as the contract's own."""
     check_finite(spec, "")
+    if not 0 <= spec.seed < 2**31:
+        raise BadRequest(f"seed: wants 0 to {2**31 - 1}, got {spec.seed}", field="seed")
     profile_of(spec.workload)
     check_replayed(spec.objective, "objective", OBJECTIVES)
     check_also(spec)

@@ -32,8 +32,9 @@ _BEYOND = {
 _STEPS = ("decoder_sparse_step", "moe_layer_freq")
 """1 where each layer has experts."""
 _SLIDING, _LAYERS = "sliding_attention", {"sliding_attention", "full_attention"}
-Size = Annotated[int, Field(ge=1, le=2**31)]
-Count = Annotated[int, Field(ge=0, le=2**31)]
+LARGEST = 2**31
+Size = Annotated[int, Field(ge=1, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class ModelShape(BaseModel):
@@ -150,6 +151,8 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """By the names of transformers. Raises BadRequest, which names the field, for a size that is missing or no whole
     number above 0, and for models whose steps are made of something else (linear or sparse attention)."""
     text = config.get("text_config", config)
+    if not isinstance(text, Mapping):
+        raise BadRequest("text_config: wants an object with the sizes of the model's text", field="text_config")
     for name, why in _BEYOND.items():
         if text.get(name):
             raise BadRequest(f"{name}: {why}; its steps are not forecast", field=name)
@@ -203,4 +206,6 @@ def _whole(config: Mapping[str, Any], name: str) -> int:
     value = config.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadRequest(f"{name}: wants a whole number above 0, got {value!r}", field=name)
+    if value > LARGEST:
+        raise BadRequest(f"{name}: wants {LARGEST} at most, got {value}", field=name)
     return value

@@ -7,6 +7,7 @@ its own; what nobody says is not sent (`said_of`), so that the service's default
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 import typer
@@ -74,12 +75,18 @@ def flag_of(field: str) -> str:
     return f"--{field.replace('_', '-')}"
 
 
-def body_of(model: type[Body], said: Mapping[str, Any]) -> Body:
-    """Leaves with status 2 where the values are none that the body can have."""
+def body_of(model: type[Body], said: Mapping[str, Any], options: Mapping[str, str] = MappingProxyType({})) -> Body:
+    """Leaves with status 2 where the values are none that the body can have. options: by field, where it is not the
+    field's own name."""
     try:
         return model.model_validate(said)
     except ValidationError as error:
-        fail(explain_values(error))
+        fail(explain_values(error, options_of(model, options)))
+
+
+def options_of(model: type[BaseModel], options: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """As what each field of this body is typed."""
+    return {name: flag_of(name) for name in model.model_fields} | dict(options)
 
 
 def said_of(body: BaseModel) -> dict[str, Any]:

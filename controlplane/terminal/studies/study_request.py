@@ -18,6 +18,8 @@ from controlplane.terminal.output.printing import print_json
 from controlplane.terminal.service_connection import fail, persistently
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
+OPTIONS = {"objective_q": "--objective", "constraints": "--constraint", "max_trials": "--trials"}
+"""Of fields that have none of their name."""
 IdempotencyKey = Annotated[
     str | None, typer.Option(help="Sent again with the same key, there is one study; default: one of its own.")
 ]
@@ -45,7 +47,7 @@ def study_wanted(
     metric, q = parse_objective(objective)
     limits = limits_of(slo, [parse_limit(text, "--constraint") for text in constraint])
     told = {"pool": pool, "objective": metric, "objective_q": q, "constraints": limits}
-    return body_of(StudyCreate, {**told, "max_trials": trials, "load": load, **fields})
+    return body_of(StudyCreate, {**told, "max_trials": trials, "load": load, **fields}, OPTIONS)
 
 
 def ask_for_study(client: Client, wanted: StudyCreate | Mapping[str, Any], key: str | None = None) -> Study:

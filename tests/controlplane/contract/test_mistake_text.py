@@ -1,11 +1,11 @@
 """The words of a check, with nothing of pydantic's before them."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from controlplane.contract.mistake_text import mistake_text
+from controlplane.contract.mistake_text import mistake_text, place_of
 
 
 def even(value: int) -> int:
@@ -45,3 +45,21 @@ def test_only_what_the_check_said(value: int, said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Even.validate_python(value)
     assert [mistake_text(one) for one in caught.value.errors()] == [said]
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "said"),
+    [
+        ({"tfft": 1}, ["tfft"], "Input should be 'ttft' or 'tpot' (did you mean 'ttft'?)"),
+        ({"TPOT": 1}, ["TPOT"], "Input should be 'ttft' or 'tpot' (did you mean 'tpot'?)"),
+        ({"queue": 1}, ["queue"], "Input should be 'ttft' or 'tpot'"),
+        ({"ttft": "nxt"}, ["ttft"], "Input should be 'next' or 'last' (did you mean 'next'?)"),
+    ],
+)
+def test_of_a_few_the_nearest_is_told_and_a_wrong_name_is_its_own_place(
+    value: dict[str, Any], place: list[str], said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(dict[Literal["ttft", "tpot"], Literal["next", "last"]]).validate_python({"ttft": "next"} | value)
+    mistake = caught.value.errors()[0]
+    assert (place_of(mistake), mistake_text(mistake)) == (place, said)

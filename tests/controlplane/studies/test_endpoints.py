@@ -138,6 +138,8 @@ def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
         ({"online": CAREFUL, "objective": "goodput", "constraints": [TTFT]}, BadRequest, "objective"),
         ({"online": CAREFUL, "load": 2.0}, BadRequest, "load"),
         ({"online": CAREFUL, "suggested": [{"max_num_seqs": 4}]}, BadRequest, "suggested"),
+        ({"seed": -1}, BadRequest, "seed"),
+        ({"seed": 2**31}, BadRequest, "seed"),
         ({"online": CAREFUL, "evaluation": "mmlu"}, BadRequest, "evaluation"),
         ({"online": CAREFUL, "auto_start_rollout": True}, BadRequest, "auto_start_rollout"),
         ({"online": CAREFUL, "rollout": {"on_inconclusive": "hold"}}, BadRequest, "rollout.on_inconclusive"),

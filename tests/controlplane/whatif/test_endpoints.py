@@ -116,6 +116,14 @@ def test_what_cannot_be_forecast_says_why(api: TestClient, asked: dict[str, Any]
     assert said in ask(api, status, **asked)["error"]["message"]
 
 
+def test_a_metric_that_there_is_not_is_named_with_the_nearest(api: TestClient) -> None:
+    error = ask(api, 400, good={"tfft": 1})["error"]
+    assert error["detail"]["field"] == "body.good.tfft"
+    assert error["message"] == (
+        "body.good.tfft: input should be 'ttft', 'tpot' or 'e2e' (did you mean 'ttft'?), got 'tfft'"
+    )
+
+
 def test_others_write_while_the_twin_computes(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as the twin took, agents' reports and workers' heartbeats waited, and gave up after half a minute."""
     service: Any = api.app.state.service  # type: ignore[attr-defined]

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from controlplane.command.main import app
 from controlplane.command.pools.hardware_command import read_shape
-from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.model_shape import shape_of
 from controlplane.hardware.learned_pace import nine_of_ten
 from tests.controlplane.contract.reports.known_configs import DEEPSEEK_V3, LLAMA_70B
@@ -183,27 +182,41 @@ def test_who_comes_at_random_waits_the_longer_the_more_they_are(model: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "prompt: give it, or a pool that served enough to tell it"),
-        (LOAD[:4], "rate: give it, or a pool that served enough to tell it"),
+        ((), "--prompt: give it, or a pool that served enough to tell it"),
+        (LOAD[:4], "--rate: give it, or a pool that served enough to tell it"),
         ((*LOAD, "--rate", "3"), "give it or them"),
         ((*LOAD, "--tpot-limit-ms", "30"), "give it or them"),
-        ((*LOAD, "--accelerator", "h10"), "no accelerator 'h10', did you mean 'h100'?"),
-        ((*LOAD, "--weights", "fp9"), "no format 'fp9'"),
-        ((*LOAD, "--engine", "llama.cpp"), "no engine 'llama.cpp'"),
+        ((*LOAD, "--accelerator", "h10"), "--accelerator: no accelerator 'h10', did you mean 'h100'?"),
+        ((*LOAD, "--accelerator", ""), "--accelerator: String should have at least 1 character"),
+        ((*LOAD, "--weights", "fp9"), "--weights: no format 'fp9', did you mean 'fp8'?"),
+        ((*LOAD, "--engine", "llama.cpp"), "--engine: no engine 'llama.cpp', valid names: sglang, trtllm, vllm"),
         ((*LOAD, "--tensor-parallel", "3"), "divisor of the model's 64 heads"),
         ((*LOAD, "--pipeline-parallel", "81"), "wants a layer a stage at least, and the model has 80"),
-        ((*LOAD, "--kv-bits", "4"), "kv_bits: 8 or 16"),
-        ((*LOAD, "--price", "h300=1"), "no accelerator 'h300'"),
-        ((*LOAD, "--price", "h200=free"), "wants a number above 0"),
+        ((*LOAD, "--kv-bits", "4"), "--kv-bits: 8 or 16"),
+        ((*LOAD, "--price", "h20=1"), "--price: no accelerator 'h20', did you mean 'h200'?"),
+        ((*LOAD, "--price", "h200=free"), "--price h200: wants a number above 0"),
+        ((*LOAD, "--price", "h200=NaN"), "--price h200: Input should be a finite number"),
+        ((*LOAD, "--window", "100d"), "--window, in seconds: Input should be less than or equal to 604800"),
+        ((*LOAD, "--tensor-parallel", "4096"), "--tensor-parallel: Input should be less than or equal to 1024"),
     ],
 )
 def test_what_is_wrong_is_said_by_name(arguments: tuple[str, ...], said: str, model: str) -> None:
     answer = runner.invoke(app, ["hardware", "--model", model, *arguments])
-    assert answer.exit_code == 2 and said in answer.output
+    assert answer.exit_code == 2 and said in answer.output, answer.output
 
 
 @pytest.mark.parametrize(
-    "row", ["h100,two,1,1,1,1", "h100,1,1,1,1", "h100,1,0,1,1,1", "h100,1,1,1,1,nan,", "h100,1,1,1,1,-2"]
+    "row",
+    [
+        "h100,two,1,1,1,1",
+        "h100,1,1,1,1",
+        "h100,1,0,1,1,1",
+        "h100,1,1,1,1,nan",
+        "h100,1,1,1,1,-2",
+        "h10,1,1,1,1,1",
+        "h100,1,1,1,1,30,5",
+        "h" * 140_000,
+    ],
 )
 def test_a_point_that_is_none_is_named_by_its_line(row: str, model: str, tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
@@ -212,10 +225,65 @@ def test_a_point_that_is_none_is_named_by_its_line(row: str, model: str, tmp_pat
     assert answer.exit_code == 2 and "points.csv, line 3: " in answer.output
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{"])
-def test_a_file_that_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(BadRequest):
-        read_shape(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B))
+POINTS = "accelerator,tensor_parallel,prompt,output,concurrency,tpot_ms\nh200,2,1024,1024,64,30\n"
+
+
+@pytest.mark.parametrize(
+    "text", [POINTS.replace("\n", "\r\n").encode(), POINTS.encode("utf-8-sig")], ids=["crlf", "bom"]
+)
+def test_points_as_spreadsheets_write_them_are_read(text: bytes, model: str, tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(text)
+    (one,) = items("--model", model, *LOAD, "--accelerator", "h200", "--tensor-parallel", "2", "--measured", str(file))
+    assert one["known_as"] == "calibrated by 1 point"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "points.csv, line 1: no column accelerator; the first line wants accelerator,tensor_parallel,prompt,"),
+        (POINTS.splitlines()[0].encode(), "points.csv: no line below the columns' names"),
+        (POINTS.replace(",", ";").encode(), "points.csv, line 1: no column accelerator"),
+        (POINTS.encode("utf-16"), "points.csv: no text in UTF-8; save it as that"),
+    ],
+    ids=["empty", "no points", "semicolons", "utf-16"],
+)
+def test_a_file_without_points_is_refused(text: bytes, said: str, model: str, tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(text)
+    answer = runner.invoke(app, ["hardware", "--model", model, *LOAD, "--measured", str(file)])
+    assert answer.exit_code == 2 and answer.output.startswith("--measured: ") and said in answer.output, answer.output
+
+
+def test_points_that_no_row_is_of_are_told(model: str, tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text(POINTS)
+    asked = ("--model", model, *LOAD, "--accelerator", "h200", "--measured", str(file), "--tensor-parallel")
+    said = "Note: 1 of 1 points of your own are of no row: of no use."
+    assert said in runner.invoke(app, ["hardware", *asked, "4"]).output
+    assert "of your own are of no row" not in runner.invoke(app, ["hardware", *asked, "2"]).output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "not a readable config.json (Expecting value"),
+        (b"[1]", "wants a JSON object"),
+        (b"{", "not a readable config.json"),
+        (b"[" * 100_000, "not a readable config.json"),
+        (json.dumps(LLAMA_70B).encode("utf-16"), "not a readable config.json (no text in UTF-8; save it as that)"),
+        (json.dumps({"text_config": [1]}).encode(), "text_config: wants an object"),
+        (json.dumps(LLAMA_70B | {"vocab_size": 10**30}).encode(), "vocab_size: wants 2147483648 at most, got 1000"),
+    ],
+    ids=["empty", "list", "half", "deep", "utf-16", "text", "huge"],
+)
+def test_a_file_that_is_no_configuration_is_refused(text: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(text)
+    answer = runner.invoke(app, ["hardware", "--model", str(tmp_path), *LOAD])
+    assert answer.exit_code == 2 and answer.output.startswith(f"--model: {tmp_path / 'config.json'}: "), answer.output
+    assert said in answer.output
+
+
+def test_a_folder_stands_for_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B), encoding="utf-8-sig")
     assert read_shape(tmp_path) == read_shape(tmp_path / "config.json") == shape_of(LLAMA_70B)

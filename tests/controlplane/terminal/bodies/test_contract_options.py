@@ -56,7 +56,8 @@ def test_a_field_with_few_values_takes_only_these() -> None:
     assert options(rollout.app)["metrics"].help.endswith("[default: ttft,tpot,e2e,itl]")
 
 
-def test_values_that_a_body_cannot_have_are_told_by_their_field(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_that_a_body_cannot_have_are_told_by_their_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        body_of(RolloutCreate, {"pool": "p", "revision": 1, "canary_share": 0.9})
-    assert "canary_share: " in capsys.readouterr().err
+        body_of(RolloutCreate, {"pool": "p", "revision": "new", "canary_share": 0.9}, {"revision": "REVISION"})
+    said = capsys.readouterr().err
+    assert "--canary-share: Input should be less than" in said and "REVISION: Input should be a valid integer" in said
