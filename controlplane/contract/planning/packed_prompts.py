@@ -37,6 +37,10 @@ def _prompt(place: int, told: Any) -> Prompt:
     text, most = told
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"prompt {place}: wants a text that is not empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"prompt {place}: holds half of a surrogate pair, which is no text") from None
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise ValueError(f"prompt {place}: max_tokens wants a whole number of at least 1, or null")
     return Prompt(text, most)

@@ -7,7 +7,10 @@ whom, which is all that a replay makes of them.
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
+from controlplane.contract.mistake_text import mistake_text, place_of
 from controlplane.contract.planning.packed_json import packed_json, unpacked_json
 
 LARGEST_BYTES = 2**28
@@ -32,6 +35,9 @@ def unpacked(text: str, largest_bytes: int = LARGEST_BYTES) -> list[Workload]:
     """Raises ValueError for what was not packed so, or is larger when it is unpacked."""
     try:
         return [_workload(one) for one in unpacked_json(text, largest_bytes)]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"traffic: {'.'.join(place_of(first))}: {mistake_text(first)}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"traffic: {error}") from error
 

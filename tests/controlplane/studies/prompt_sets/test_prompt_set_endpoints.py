@@ -90,6 +90,7 @@ GOOD = ["a", None]
         ([*[GOOD] * 9, ["b"]], "prompt 10: wants a text and"),
         ([*[GOOD] * 9, [7, None]], "prompt 10: wants a text that is not empty"),
         ([*[GOOD] * 9, [" ", None]], "prompt 10: wants a text that is not empty"),
+        ([*[GOOD] * 9, ["\ud800", None]], "prompt 10: holds half of a surrogate pair"),
         ([*[GOOD] * 9, ["b", True]], "prompt 10: max_tokens wants a whole number"),
         ([*[GOOD] * 9, ["b", 2**30]], "prompt 10: max_tokens is above"),
         ([GOOD] * 4, "wants 5 to 20,000, got 4"),
