@@ -1,5 +1,6 @@
 """Other hardware on the page of advice: what the API forecasts, with what is known of it, or why there is none."""
 
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -47,6 +48,15 @@ def test_each_accelerator_is_a_row_with_what_is_known_of_it() -> None:
     assert "elsewhere, extrapolated; nine of ten within 40 %" in html
     assert "the model of gpu-1 (fp8 weights)" in html and "20 requests a second" in html
     assert "tailwright hardware --pool 'a pool'" in html
+
+
+def test_a_model_of_another_size_has_a_first_token_without_an_upper_end() -> None:
+    assert KNOWN.model is not None
+    small = replace(KNOWN, model=KNOWN.model.model_copy(update={"layers": 4}))
+    html = drawn(Api(small), pool="chat", accelerator="h200")
+    assert 'data-accelerator="h200" data-class="extrapolated"' in html and " or more</span>" in html
+    assert "another size, extrapolated; nine of ten within 42 %" in html and "Its layers have " in html
+    assert " or more</span>" not in drawn(Api(), pool="chat", accelerator="h200")
 
 
 def test_one_that_is_chosen_has_all_its_widths() -> None:
