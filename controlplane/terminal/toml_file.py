@@ -11,7 +11,9 @@ from controlplane.contract.errors import BadSettings
 def read_toml(path: Path, field: str) -> dict[str, Any]:
     """Raises `BadSettings` for a file that cannot be read; `field` is the setting that named it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise BadSettings(f"{field}: {path} is no text in UTF-8; save it as that", field=field) from error
     except (OSError, ValueError) as error:
         raise BadSettings(f"{field}: {path} cannot be read: {error}", field=field) from error
 
