@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tuner.evaluation.evaluation_command import Evaluations
 
 app = subcommand()
+OBJECTIVE, TRIALS = "e2e:0.95", 12
 EVALUATIONS = "TAILWRIGHT_TUNER_EVALUATIONS"
 """The variable that says what --evaluation does, as a JSON object."""
 
@@ -45,12 +46,12 @@ def tune(
         typer.Option(
             help="METRIC:QUANTILE to minimise, or what keeps the limits: goodput, goodput_tokens, max_load, cost."
         ),
-    ] = "e2e:0.95",
+    ] = OBJECTIVE,
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[
         UseCase | None, typer.Option(help="Limits of a use case; --constraint goes before the one that it names.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
+    trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = TRIALS,
     load: Annotated[float, typer.Option(help="Times the rate at which the traffic came.", min=0.1, max=20)] = 1.0,
     *,
     fields: Mapping[str, Any],
@@ -92,8 +93,10 @@ def tune(
 ) -> None:
     """Be a tuner worker that claims studies, or ask for one with --pool and print its result."""
     if pool is None:
-        if fields:
-            fail(f"{flag_of(next(iter(fields)))}: is of a study, and a worker takes any; say --pool, too")
+        own = {"objective": objective != OBJECTIVE, "constraint": constraint, "slo": slo}
+        own |= {"trials": trials != TRIALS, "load": load != 1.0}
+        if of_a_study := [*(name for name, is_said in own.items() if is_said), *fields]:
+            fail(f"{flag_of(of_a_study[0])}: is of a study, and a worker takes any; say --pool, too")
         extras.need("tune", "tuner")
         with extras.loading():
             from tuner.evaluation.evaluation_command import evaluations_of

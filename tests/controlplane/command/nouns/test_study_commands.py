@@ -59,7 +59,7 @@ def test_all_of_a_study_can_be_said_by_options(plane: Plane, tmp_path: Path) -> 
     assert spec["propose_rollout"] is False and spec["auto_start_rollout"] is False
     plane.run("studies", "cancel", made["id"])
     assert "--also: wants METRIC:QUANTILE" in plane.run(*start, "--also", "tpot:x", status=2).stderr
-    assert "load_replays" in plane.run(*start, "--load-replays", 3, status=2).stderr
+    assert "--load-replays: " in plane.run(*start, "--load-replays", 3, status=2).stderr
     assert "space.max_num_seqs" in plane.run(*start, "--space", "max_num_seqs=64..8", status=1).stderr
     file = tmp_path / "study.json"
     file.write_text('{"pool": "chat"}')
@@ -108,7 +108,8 @@ def test_tune_asks_for_the_same_studies(plane: Plane) -> None:
     started = plane.json("studies", "start", "--pool", "chat", "--no-wait", *also, *own)
     plane.run("studies", "cancel", started["id"])
     assert study["spec"] == started["spec"] and study["spec"]["workload"] == "profile:chat@4"
-    assert "--also: is of a study" in plane.run("tune", "--also", "goodput", status=2).stderr
+    for option, value in (("--also", "goodput"), ("--load", "2"), ("--trials", "5"), ("--slo", "chat")):
+        assert f"{option}: is of a study" in plane.run("tune", option, value, status=2).stderr
     assert "wants the one name" in plane.run("tune", "--pool", "chat", "--evaluation", "mmlu=x", status=2).stderr
 
 
