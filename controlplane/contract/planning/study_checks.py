@@ -42,8 +42,6 @@ def check_spec(spec: StudyCreate, declared: DeclaredBySome = MappingProxyType({}
         )
     if spec.online is None:
         check_requests(spec)
-    if spec.seed < 0:
-        raise BadRequest(f"seed: wants 0 or more, got {spec.seed}", field="seed")
     if (spec.node_hour_price is None) != (not spec.currency):
         missing = "currency: say in which money the price is, such as EUR"
         if spec.currency:
