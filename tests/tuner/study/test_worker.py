@@ -14,7 +14,6 @@ from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
 from controlplane.contract.bodies.workload import PromptSetCreate, Workload, WorkloadCreate
-from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.planning.packed_prompts import Prompt, packed_prompts
@@ -515,7 +514,7 @@ def test_one_that_it_was_given_all_the_same_ends_before_anything_runs(service: S
         assert claimed is not None
         hooks = Hooks("w", progress=lambda _: None, started=lambda _, __: None, evaluations=OWN)
         with pytest.raises(BadRequest) as refused:
-            StudyRun(client, claimed, hooks).run(utc_now())
+            StudyRun(client, claimed, hooks).run()
     assert refused.value.message == (
         "evaluation: worker w has no evaluation 'mmlu', it has own; start it with --evaluation mmlu=COMMAND, or leave "
         "the field out"
