@@ -21,7 +21,7 @@ from benchmarks.tuner_measures import (
     whole_studies,
 )
 from benchmarks.tuner_measures.known_surfaces import Surface, broken, flat, narrow
-from benchmarks.tuner_measures.measured_surface import full_weights, measured, vllm
+from benchmarks.tuner_measures.measured_surface import full_weights, measured, vllm, vllm_40
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
 SURFACES: dict[str, Callable[[int], Surface]] = {
@@ -30,9 +30,10 @@ SURFACES: dict[str, Callable[[int], Surface]] = {
     "measured": measured,
     "full": full_weights,
     "vllm": vllm,
+    "vllm_40": vllm_40,
 }
 FORMULA, REAL = ("itl:0.99", "ttft:0.95"), ("tpot:0.95", "ttft:0.95")
-BESIDE = {"narrow": FORMULA, "broken": FORMULA, "measured": REAL, "full": REAL, "vllm": REAL}
+BESIDE = {name: FORMULA if name in ("narrow", "broken") else REAL for name in SURFACES}
 """The limits of a surface that are its second and third objective, where several are sought at once."""
 
 

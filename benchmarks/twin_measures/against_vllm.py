@@ -6,7 +6,7 @@ move; what the plugin tells of it is made into what the service would know (requ
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,24 +43,26 @@ def compare(model: Path, folder: Path, requests: int, rate: float, seed: int, ro
             found = []
             for config in OTHERS:
                 measured = _figures(engine.events(arrivals_of(trace), config), trace)
-                answer = forecast(_task(known, trace, config), planner)
+                knobs = {name: value for name, value in config.knobs().items() if value != CALIBRATION.knobs()[name]}
+                answer = forecast(task_of_vllm(known, trace, CALIBRATION, knobs), planner)
                 told = answer.changed.quantiles
                 quantiles = {name: (told[name].value_s, told[name].low_s, told[name].high_s) for name, *_ in WANTED}
                 found.append(Compared(config, measured, quantiles))
             yield found
 
 
-def _task(events: Sequence[dict[str, Any]], trace: Workload, config: EngineConfig) -> TwinTask:
-    """What the service would hand over, had it asked for this configuration."""
+def task_of_vllm(
+    events: Sequence[dict[str, Any]], trace: Workload, config: EngineConfig, knobs: Mapping[str, Any]
+) -> TwinTask:
+    """What the service would hand over of a pool that runs `config`, had it been asked for `knobs`."""
     records = [_record(one) for one in events if one["kind"] == "finished"]
-    knobs = {name: value for name, value in config.knobs().items() if value != CALIBRATION.knobs()[name]}
-    asked = WhatIfCreate.model_validate({"pool": "chat", "knobs": knobs})
+    asked = WhatIfCreate.model_validate({"pool": "chat", "knobs": dict(knobs)})
     end = max(one.arrival + timedelta(seconds=one.parts["e2e"]) for one in records)
     workload = trace.model_copy(update={"start": START, "end": end, "pool": "chat", "nodes": 1})
     return TwinTask(
         asked=asked,
         engine="vllm",
-        config=CALIBRATION,
+        config=config,
         revision=1,
         workload=workload,
         records=records,

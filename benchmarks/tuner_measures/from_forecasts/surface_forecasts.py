@@ -14,7 +14,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -27,6 +27,7 @@ from agents.engine.options import BUNDLED
 from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.tuner_measures.engine_grid import CORPUS_TOKENS, traffic
 from benchmarks.tuner_measures.from_forecasts.well_spread import well_spread
+from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, full_weights, read
 from benchmarks.twin_measures.recorded_engine import RecordedEngine, Served
 from benchmarks.twin_measures.recorded_task import task_of
@@ -42,7 +43,6 @@ from tuner.twin.pool_run import Pool, run_pool
 from tuner.workload.corpus import read_tokens
 from tuner.workload.generate import SHAPES, fitted, generate
 
-KEPT = EMBEDDED.with_name("embedded_forecasts.json")
 NAMES = (OBJECTIVE, *LIMITS)
 FIRST_SEED = 900
 """Whose defaults are taken, from here on: of seeds that choices are neither made nor told on."""
@@ -56,30 +56,35 @@ Ratios = dict[str, dict[str, float]]
 """By configuration, as JSON: log ratio to the default by figure."""
 
 
+def kept_at(surface: Path) -> Path:
+    """Where the forecasts for a measured surface are kept."""
+    return surface.with_name(f"{surface.stem}_forecasts.json")
+
+
 @cache
-def kept(path: Path = KEPT) -> dict[str, list[Ratios]]:
+def kept(surface: Path = EMBEDDED) -> dict[str, list[Ratios]]:
     """By default, as JSON: of each slice."""
-    told = json.loads(path.read_text(encoding="utf-8"))["forecasts"]
+    told = json.loads(kept_at(surface).read_text(encoding="utf-8"))["forecasts"]
     return {
         default: [{key: dict(zip(NAMES, values, strict=True)) for key, values in found.items()} for found in both]
         for default, both in told.items()
     }
 
 
-def defaults(many: int) -> list[dict[str, Any]]:
+def defaults(many: int, make: Callable[[int], Surface] = full_weights) -> list[dict[str, Any]]:
     """Different ones, as seeds draw them."""
     found: dict[str, dict[str, Any]] = {}
     for seed in count(FIRST_SEED):
         if len(found) == many:
             return list(found.values())
-        knobs = full_weights(seed).default
+        knobs = make(seed).default
         found[canonical_json(knobs)] = knobs
     raise AssertionError("a count ends nowhere")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=KEPT)
+    parser.add_argument("--out", type=Path, default=kept_at(EMBEDDED))
     parser.add_argument("--defaults", type=int, default=10)
     parser.add_argument("--configurations", type=int, default=32)
     parser.add_argument("--requests", type=int, default=300)
@@ -106,7 +111,7 @@ def main() -> None:
         answer, pool = _fitted(engine, engine.serve(arrivals, config), trace, config, given.width_s)
         told["errors"][key] = {name: round(answer.error[name], 3) for name in NAMES}
         asked = well_spread(space, default, given.configurations)
-        told["forecasts"][key] = [_ratios(_paced(pool, 1 - place), place, asked) for place in (0, 1)]
+        told["forecasts"][key] = [ratios(paced(pool, 1 - place), place, asked) for place in (0, 1)]
         given.out.write_text(json.dumps(told, separators=(",", ":")) + "\n", encoding="utf-8")
         print(f"{key}: {time.process_time() - began:.1f} s, off {told['errors'][key]}", flush=True)
 
@@ -126,27 +131,28 @@ def _fitted(
     return answer, Pool(engine.shape, config, cost, drafts=drafts)
 
 
-def _paced(pool: Pool, place: int) -> Pool:
+def paced(pool: Pool, place: int, surface: Path = EMBEDDED) -> Pool:
     """As quick as the surface's machine, by the default's median on this slice."""
-    real = read(EMBEDDED).slices[place][canonical_json(pool.config.knobs())][OBJECTIVE]
+    real = read(surface).slices[place][canonical_json(pool.config.knobs())][OBJECTIVE]
     low, high = SLOWEST
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
-        paced = replace(pool, cost=pool.cost.scaled(middle))
-        low, high = (low, middle) if _figures(paced, place)[OBJECTIVE] > real else (middle, high)
-    return paced
+        tried = replace(pool, cost=pool.cost.scaled(middle))
+        low, high = (low, middle) if _figures(tried, place, surface)[OBJECTIVE] > real else (middle, high)
+    return replace(pool, cost=pool.cost.scaled(math.sqrt(low * high)))
 
 
-def _ratios(pool: Pool, place: int, asked: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
-    base, found = _figures(pool, place), {}
+def ratios(pool: Pool, place: int, asked: Sequence[dict[str, Any]], surface: Path = EMBEDDED) -> dict[str, list[float]]:
+    """By configuration, in the order of `NAMES`."""
+    base, found = _figures(pool, place, surface), {}
     for knobs in asked:
-        figures = _figures(replace(pool, config=parse_config(knobs)), place)
+        figures = _figures(replace(pool, config=parse_config(knobs)), place, surface)
         found[canonical_json(knobs)] = [round(math.log(figures[name] / base[name]), 3) for name in NAMES]
     return found
 
 
-def _figures(pool: Pool, place: int) -> dict[str, float]:
-    run = run_pool(pool, slice_of(place), Scale())
+def _figures(pool: Pool, place: int, surface: Path) -> dict[str, float]:
+    run = run_pool(pool, slice_of(place, surface), Scale())
     found = {}
     for name in NAMES:
         metric, q = name.split(":")
@@ -157,9 +163,9 @@ def _figures(pool: Pool, place: int) -> dict[str, float]:
 
 
 @cache
-def slice_of(place: int) -> Workload:
+def slice_of(place: int, surface: Path = EMBEDDED) -> Workload:
     """As `engine_grid` made it."""
-    made = json.loads(EMBEDDED.read_text(encoding="utf-8"))
+    made = json.loads(surface.read_text(encoding="utf-8"))
     return generate(SHAPE, seed=made["seed"] + place, rate_per_s=made["rate_per_s"], requests=made["requests"])
 
 

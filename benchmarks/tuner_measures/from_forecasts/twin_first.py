@@ -4,13 +4,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import Ratios, kept
 from benchmarks.tuner_measures.known_surfaces import Surface
-from benchmarks.tuner_measures.measured_surface import OBJECTIVE, OFF
+from benchmarks.tuner_measures.measured_surface import EMBEDDED, OBJECTIVE, OFF
 from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search, played
 from controlplane.contract.knobs import canonical_json
 from tuner.search.objective import Assessment
@@ -22,10 +23,10 @@ NEARLY = 0.1
 """By so much more (log ratio) than the best forecast one is nearly as good."""
 
 
-def with_known_default(surface: Surface, seed: int) -> Surface:
+def with_known_default(surface: Surface, seed: int, path: Path = EMBEDDED) -> Surface:
     """The same, where the pool runs a configuration under which its twin was fitted, `OFF` times as slow as the best or
-    slower."""
-    slow = [key for key in sorted(kept()) if surface.seen[key].objective >= OFF * surface.best()]
+    slower. path: of the measured surface."""
+    slow = [key for key in sorted(kept(path)) if surface.seen[key].objective >= OFF * surface.best()]
     assert slow, f"seed {seed}: no default with forecasts is slow enough"
     drawn = slow[int(np.random.default_rng(8000 + seed).integers(len(slow)))]
     return replace(surface, default=json.loads(drawn))
@@ -48,12 +49,12 @@ def first_of(space: Space, told: Ratios, default: Assessment, many: int) -> list
     return found
 
 
-def twin_first(many: int, *, shuffled: bool = False) -> Player:
+def twin_first(many: int, path: Path = EMBEDDED, *, shuffled: bool = False) -> Player:
     """So many of the twin's points come ahead of the usual. shuffled: each has another's forecast."""
 
     def play(surface: Surface, seed: int) -> Iterator[Chosen]:
         search = make_search(surface, seed)
-        told = kept()[canonical_json(surface.default)][seed % 2]
+        told = kept(path)[canonical_json(surface.default)][seed % 2]
         if shuffled:
             told = dealt_anew(told, seed)
         first: list[str] = []

@@ -1,6 +1,7 @@
 """A surface that was measured is replayed as it was: means for truths, and noise that some run had."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from benchmarks.tuner_measures.measured_surface import (
     measured,
     read,
     vllm,
+    vllm_40,
 )
 from controlplane.contract.knobs import canonical_json
 
@@ -89,8 +91,9 @@ def test_what_is_kept_with_the_project_is_whole() -> None:
     assert len(surface.runs) == 2 * 2 * len(surface.seen)
 
 
-def test_what_is_kept_of_vllm_is_whole() -> None:
-    surface = vllm(0)
+@pytest.mark.parametrize("make", [vllm, vllm_40])
+def test_what_is_kept_of_vllm_is_whole(make: Callable[[int], ReplayedSurface]) -> None:
+    surface = make(0)
     assert {canonical_json(config.knobs()) for config in grid(VLLM_VALUES)} == set(surface.seen)
     assert len(surface.runs) == 2 * 2 * len(surface.seen)
     assert len({truth.objective for truth in surface.seen.values()}) == len(surface.seen)
