@@ -30,7 +30,7 @@ def mistake_text(mistake: Mapping[str, Any]) -> str:
     if mistake["type"] in ("literal_error", "enum"):
         said = mistake["loc"][-2] if mistake["loc"][-1:] == (_KEY,) else mistake.get("input")
         near = get_close_matches(str(said).lower(), _NAMES.findall(mistake["ctx"]["expected"]), n=1)
-        return mistake["msg"] + (f" (did you mean {near[0]!r}?)" if near else "")
+        return str(mistake["msg"]) + (f" (did you mean {near[0]!r}?)" if near else "")
     return str(mistake["msg"]).removeprefix(_BEFORE)
 
 

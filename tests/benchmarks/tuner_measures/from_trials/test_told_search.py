@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES
-from benchmarks.tuner_measures.from_trials import told_search
 from benchmarks.tuner_measures.from_trials.told_search import (
     AFTER,
     LEAST_OFF,
@@ -161,7 +160,7 @@ def test_evidence_is_the_density_of_what_is_left_of_values_without_their_mean(
     random, count = np.random.default_rng(seed), 7
     places, ordered = random.uniform(size=(count, 3)), np.array([True, True, False])
     draw = tuple(one[:1] for one in surrogate._draws(3, TOLD_NOISE))
-    monkeypatch.setattr(told_search.surrogate, "_draws", lambda knobs, noise: draw)
+    monkeypatch.setattr(surrogate, "_draws", lambda knobs, noise: draw)
     lengths, spreads, noises = draw
     kernel = surrogate._kernel(surrogate._gaps(places, places, ordered), lengths, spreads)[0]
     kernel = kernel + noises[0] ** 2 * np.eye(count)
