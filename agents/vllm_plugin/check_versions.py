@@ -17,6 +17,7 @@ from typing import NamedTuple
 LOGGERS, STATS = "v1/metrics/loggers.py", "v1/metrics/stats.py"
 SCHEDULER, CONFIG = "v1/core/sched/scheduler.py", "config/scheduler.py"
 EXECUTOR, CACHE = "v1/executor/abstract.py", "config/cache.py"
+SERVER = "v1/engine/async_llm.py"
 COLUMNS = (
     "raw statistics",
     "prompt lengths",
@@ -26,6 +27,7 @@ COLUMNS = (
     "drafts (n-gram)",
     "steps",
     "memory",
+    "queue limits",
 )
 YES, NO = "live", "off"
 
@@ -131,6 +133,7 @@ def judge(source: Source) -> Verdict:
             "drafts (n-gram)": _drafts(hooked, source, scheduler, reads),
             "steps": _cell(_max_seqs(hooked, scheduler, reads) != NO, _steps(source, scheduler, wants)),
             "memory": _cell(hooked, _memory(source, wants)),
+            "queue limits": _cell(hooked, _queue_limits(source, config)),
         },
         missing,
     )
@@ -183,9 +186,20 @@ def _memory(source: Source, wants: Callable[..., bool]) -> bool:
     )
 
 
+def _queue_limits(source: Source, config: set[str]) -> bool:
+    """Followed where the stat logger is loaded, the server's process."""
+    limits = {"max_num_queued_reqs", "max_num_queued_tokens"}
+    loaded = "load_stat_logger_plugin_factories" in _functions(source, LOGGERS)
+    return loaded and limits <= config & source.reads(SERVER, "AsyncLLM", "check_admission")
+
+
+def _functions(source: Source, path: str) -> set[str]:
+    module = source.module(path)
+    return set() if module is None else {one.name for one in module.body if isinstance(one, ast.FunctionDef)}
+
+
 def _raw_statistics(source: Source, wants: Callable[..., bool]) -> bool:
-    loader = source.module(LOGGERS)
-    functions = set() if loader is None else {one.name for one in loader.body if isinstance(one, ast.FunctionDef)}
+    functions = _functions(source, LOGGERS)
     stats, iteration = source.names_in_class(STATS, "SchedulerStats"), source.names_in_class(STATS, "IterationStats")
     drafts = source.names_in_class("v1/spec_decode/metrics.py", "SpecDecodingStats")
     finished = source.names_in_class(STATS, "FinishedRequestStats")

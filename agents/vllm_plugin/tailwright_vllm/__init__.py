@@ -5,4 +5,4 @@ It does nothing unless `TAILWRIGHT_VLLM_DIR` names a folder that it shares with 
 The limits need `--scheduler-cls tailwright_vllm.scheduler.live_scheduler`.
 """
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"

@@ -3,12 +3,13 @@
 events.sock       raw statistics of each iteration, for one reader at a time (`feed.py`)
 events.lock       held by the process that serves events.sock, for as long as it lives
 plugin.json       written by vLLM's server process at its start and when something is lost later (`installation.py`):
-                  {"plugin", "vllm", "tried", "pid", "time",
+                  {"plugin", "vllm", "tried", "pid", "process", "time",
                    "raw_statistics": {"on": true or false, "why": "...", "details": true or false},
                    "live_limits": {"on": true or false, "why": "..."}}
 knobs.json        the limits the agent wants, replaced atomically (`knob_file.py`)
 effective.json    the limits that the scheduler runs, written by vLLM's engine process after each change (`limits.py`);
                   with data parallelism that is rank 0, the others write effective.RANK.json
+queue_limits.json the queue limits that vLLM's server process runs, written by it after each change (`queue_limits.py`)
 steps.json        how many steps were bound by what, written by vLLM's engine process (`step_counts.py`); as above,
                   the others write steps.RANK.json
 """
@@ -21,6 +22,7 @@ VARIABLE = "TAILWRIGHT_VLLM_DIR"
 EVENTS_SOCKET = "events.sock"
 EVENTS_LOCK = "events.lock"
 PLUGIN = "plugin.json"
+QUEUE_LIMITS = "queue_limits.json"
 KNOBS = "knobs.json"
 EFFECTIVE = "effective.json"
 

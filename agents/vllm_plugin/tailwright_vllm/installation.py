@@ -5,6 +5,7 @@ The agent reads plugin.json to tell its users why raw statistics or live limits 
 
 import json
 import os
+import secrets
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,9 @@ from tailwright_vllm.surprises import log, surprises
 TRIED = ("0.28.0", "0.32.0")
 """Releases this plugin was run with; VERSIONS.md says what was seen."""
 SCHEDULER = "tailwright_vllm.scheduler.live_scheduler"
+
+PROCESS = secrets.token_hex(8)
+"""Names this process in its files: process ids come back, in containers at each start."""
 
 _said: set[str] = set()
 
@@ -63,11 +67,11 @@ class Installation:
         self.api_servers = api_servers
         self._raw: dict[str, Any] = {"on": False, "why": "not started yet", "details": False}
         named = scheduler_cls if isinstance(scheduler_cls, str) else getattr(scheduler_cls, "__name__", None)
-        asked = named is not None and str(named).startswith("tailwright_vllm.")
+        self.limits_live = named is not None and str(named).startswith("tailwright_vllm.")
         self._limits = {
-            "on": asked,
+            "on": self.limits_live,
             "why": ""
-            if asked
+            if self.limits_live
             else f"vLLM was started without --scheduler-cls {SCHEDULER} (it has {named or 'its own'})",
         }
 
@@ -83,6 +87,7 @@ class Installation:
             "vllm": release,
             "tried": tried(release),
             "pid": os.getpid(),
+            "process": PROCESS,
             "time": time.time(),
             "raw_statistics": self._raw,
             "live_limits": self._limits,

@@ -1,8 +1,11 @@
 """The limits the agent wants, and what becomes of them.
 
-knobs.json: {"revision": n, "knobs": {name: value, ...}, "more": {name: value, ...}, "asked": t}, any of the live knobs;
-replaced atomically by the agent. `more` may be left out: further ones, which not every release of this plugin moves
-(`further_levers.py`). `asked` may be left out: Unix seconds at which the agent received the wish.
+knobs.json: {"revision": n, "knobs": {name: value, ...}, "more": {name: value, ...}, "queue_limits": {name: value, ...},
+"asked": t}, any of the live knobs; replaced atomically by the agent. `more` may be left out: further ones, which not
+every release of this plugin moves (`further_levers.py`). `queue_limits` may be left out: those of vLLM's server
+process (`queue_levers.py`), null for none; apart, so that a plugin that does not know them passes over them. `asked`
+may be left out: Unix seconds at which the agent received the wish. The server's process and the engine's each check the
+whole file, and take up their own part.
 
 Guarantee: a file that cannot be read, or holds a value that is no valid limit, changes nothing: the last good limits
 stay, and the error is told in effective.json. A value above the capacity that vLLM was started with, or below what is
@@ -17,6 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tailwright_vllm.folder import KNOBS
+from tailwright_vllm.surprises import described
+
 MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
 PREFILL_CHUNK_SIZE = "prefill_chunk_size"
 MAX_NUM_SEQS = "max_num_seqs"
@@ -26,9 +32,14 @@ WATERMARK = "watermark"
 PREFILL_SCHEDULE_INTERVAL = "prefill_schedule_interval"
 MORE: "dict[str, tuple[float, float]]" = {WATERMARK: (0.0, 1.0), PREFILL_SCHEDULE_INTERVAL: (1, 2**16)}
 """Further live knobs: the least value, and the one that none reaches; whole numbers where the least is one."""
+MAX_NUM_QUEUED_REQS = "max_num_queued_reqs"
+MAX_NUM_QUEUED_TOKENS = "max_num_queued_tokens"
+QUEUE_LIMITS = (MAX_NUM_QUEUED_REQS, MAX_NUM_QUEUED_TOKENS)
+"""As vLLM's configuration has them: None is no limit, 0 refuses everything."""
 LARGEST_FILE_BYTES = 64 * 1024
 _LEAST = {MAX_NUM_BATCHED_TOKENS: 1, PREFILL_CHUNK_SIZE: 0, MAX_NUM_SEQS: 1, NUM_SPECULATIVE_TOKENS: 0}
 _LONGEST_ERROR = 300
+_UNSEEN = (-1, -1, -1)
 
 Schedule = list[list[int]]
 """[[largest batch size, draft tokens], ...], batch sizes rising; past its end no drafts."""
@@ -67,6 +78,39 @@ class Wanted:
     clamped: dict[str, Any] = field(default_factory=dict)
     asked: float | None = None
     more: dict[str, float] = field(default_factory=dict)
+    queue_limits: "dict[str, int | None]" = field(default_factory=dict)
+
+
+class KnobFile:
+    """The file in the folder, looked at again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / KNOBS
+        self._place = str(self.path)
+        self._seen: tuple[int, int, int] | None = None
+
+    def news(self, capacity: Capacity, floor: Floor = Floor()) -> "Wanted | BadKnobFile | None":
+        """What it says, or why it cannot be followed; None where it has not changed since the last call, or is not
+        there."""
+        try:
+            found = os.stat(self._place)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if self._seen == _UNSEEN:
+                return None
+            self._seen = _UNSEEN
+            return BadKnobFile(described(error))
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        try:
+            return parse(read_knob_file(self.path), capacity, floor)
+        except BadKnobFile as error:
+            return error
+        except OSError as error:
+            return BadKnobFile(str(error))
 
 
 def read_knob_file(path: Path) -> bytes:
@@ -102,7 +146,14 @@ def parse(content: bytes, capacity: Capacity, floor: Floor = Floor()) -> Wanted:
         knobs[name] = value = _clamp(name, _check(name, asked), capacity, floor)
         if value != asked:
             clamped[name] = asked
-    return Wanted(revision, knobs, clamped, _check_asked(body.get("asked")), _check_more(body.get("more", {})))
+    return Wanted(
+        revision,
+        knobs,
+        clamped,
+        _check_asked(body.get("asked")),
+        _check_more(body.get("more", {})),
+        _check_queue_limits(body.get("queue_limits", {})),
+    )
 
 
 def draft_lookup(value: int | Schedule, max_num_seqs: int) -> list[int]:
@@ -141,6 +192,17 @@ def _check_more(more: Any) -> dict[str, float]:
             kind = "whole number" if isinstance(least, int) else "number"
             raise BadKnobFile(f"{name}: wants a {kind} from {least} to below {below:g}, got {value!r}")
     return more
+
+
+def _check_queue_limits(limits: Any) -> "dict[str, int | None]":
+    if not isinstance(limits, dict):
+        raise BadKnobFile("queue_limits: wants an object")
+    for name, value in limits.items():
+        if name not in QUEUE_LIMITS:
+            raise BadKnobFile(f"{name}: no queue limit; there are {', '.join(QUEUE_LIMITS)}")
+        if value is not None and (not _is_int(value) or not 0 <= value < 2**63):
+            raise BadKnobFile(f"{name}: wants a whole number of at least 0, or null for no limit, got {value!r}")
+    return limits
 
 
 def _check_asked(asked: Any) -> float | None:

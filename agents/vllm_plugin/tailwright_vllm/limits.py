@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 from tailwright_vllm import __version__
-from tailwright_vllm.folder import EFFECTIVE, KNOBS, write_atomically
+from tailwright_vllm.folder import EFFECTIVE, write_atomically
 from tailwright_vllm.further.further_levers import Interval, further_levers
 from tailwright_vllm.further.started_arguments import started_arguments
 from tailwright_vllm.installation import vllm_version
-from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
+from tailwright_vllm.knob_file import KnobFile, Wanted
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
 from tailwright_vllm.memory.engine_memory import memory
 from tailwright_vllm.memory.model_sizes import model_sizes
@@ -49,7 +49,6 @@ POLL_S = 0.2
 """How often the thread wakes with nothing to write. It looks for a new file only if no step has begun since."""
 STARTS_KEPT = 512
 HISTORY_KEPT = 64
-_UNSEEN = (-1, -1, -1)
 _CHECK_EVERY = 5
 """In one of so many wakings the thread looks whether effective.json is still there."""
 
@@ -59,7 +58,7 @@ class Limits:
 
     def __init__(self, scheduler: Any, folder: Path, *, rank: int = 0, clock: Callable[[], float] = time.time) -> None:
         self._scheduler, self._clock, self._rank = scheduler, clock, rank
-        self._file = folder / KNOBS
+        self._file = KnobFile(folder)
         self._effective = folder / (EFFECTIVE if rank == 0 else f"effective.{rank}.json")
         self.between_steps = threading.Lock()
         self.step = 0
@@ -75,8 +74,6 @@ class Limits:
         self._quantization = weight_format(model)
         self._memory = memory()
         self._sizes = model_sizes(model)
-        self._path = str(self._file)
-        self._seen: tuple[int, int, int] | None = None
         self._wanted = Wanted(0, {})
         self._steps_waited: int | None = None
         self._error = ""
@@ -106,26 +103,12 @@ class Limits:
 
     def look(self) -> None:
         """Take up the knob file if it has changed."""
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if self._seen != _UNSEEN:
-                self._seen = _UNSEEN
-                self._fail(f"{self._file.name}: {described(error)}")
-            return
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-        if seen == self._seen:
-            return
-        self._seen = seen
-        try:
-            wanted = parse(read_knob_file(self._file), self.capacity, self.floor)
-        except (OSError, BadKnobFile) as error:
-            self._fail(f"{self._file.name}: {error}")
-        else:
-            self._apply(wanted)
+        news = self._file.news(self.capacity, self.floor)
+        if isinstance(news, Wanted):
+            self._apply(news)
             self._tell()
+        elif news is not None:
+            self._fail(f"{self._file.path.name}: {news}")
 
     def _fail(self, error: str) -> None:
         if error != self._error:

@@ -1,5 +1,8 @@
 """vLLM's stat-logger plugin: takes each iteration's raw statistics and leaves them for the feed.
 
+It is what of this plugin lives in vLLM's server process, so that the queue limits are followed from here, too
+(`queue_limits.py`).
+
 Guarantee: `record` makes a small record and puts it into a bounded ring; it never waits, never writes, and never raises
 into vLLM. Whatever it cannot read of vLLM's statistics ends the recording with one line in the log, told in
 plugin.json: the agent then falls back to /metrics. vLLM's own loggers stay: a plugin is added to them.
@@ -11,6 +14,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 
 from tailwright_vllm.feed import Feed, shared_feed
 from tailwright_vllm.folder import VARIABLE, shared_folder
+from tailwright_vllm.further.queue_limits import follow_queue_limits
 from tailwright_vllm.installation import Installation, greet
 from tailwright_vllm.request_details import install
 from tailwright_vllm.statistics import read
@@ -39,6 +43,8 @@ class TailwrightStatLogger(StatLoggerBase):  # type: ignore[misc]
             surprises.note("stat_logger", "no raw statistics", error)
             if self._installation is not None:
                 self._installation.raw_statistics(False, described(error))
+        if self._installation is not None:
+            _follow_queue_limits(vllm_config, self._installation, self._feed)
 
     def record(
         self,
@@ -76,6 +82,18 @@ TailwrightStatLogger.__abstractmethods__ = frozenset()  # A later vLLM's new abs
 
 def _nothing(*args: Any, **values: Any) -> None:
     return None
+
+
+def _follow_queue_limits(vllm_config: Any, installation: Installation, feed: Feed | None) -> None:
+    """Where vLLM was started with live limits, also without raw statistics. Of several API servers the one that serves
+    the agent tells that they stay."""
+    several = installation.api_servers > 1
+    if not installation.limits_live or (several and (feed is None or not feed.serving)):
+        return
+    try:
+        follow_queue_limits(installation.path.parent, vllm_config, installation.api_servers)
+    except Exception as error:  # noqa: BLE001 - vLLM must come up whatever is wrong with the plugin.
+        surprises.note("queue_limits", "the queue limits stay as started", error)
 
 
 def _install_details() -> bool:

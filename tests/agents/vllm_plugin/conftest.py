@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tailwright_vllm import feed, installation, surprises
+from tailwright_vllm.further import queue_limits
 from tailwright_vllm.memory import engine_memory, worker_memory
 
 from tests.agents.vllm_plugin.vllm_trees import (
@@ -25,6 +26,7 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     monkeypatch.setattr(surprises.surprises, "counts", {})
     monkeypatch.setattr(feed, "_feeds", {})
     monkeypatch.setattr(installation, "_said", set())
+    monkeypatch.setattr(queue_limits, "_followed", {})
     monkeypatch.setattr(engine_memory, "_told", {})
     monkeypatch.setattr(worker_memory, "_at_start", {})
 

@@ -56,6 +56,13 @@ class SchedulerConfig:
     scheduler_cls: str = None
     async_scheduling: bool = None
     long_prefill_token_threshold: int = 0
+    max_num_queued_reqs: int = None
+    max_num_queued_tokens: int = None
+""",
+    "v1/engine/async_llm.py": """
+class AsyncLLM:
+    def check_admission(self, n):
+        most, tokens = self.scheduler_config.max_num_queued_reqs, self.scheduler_config.max_num_queued_tokens
 """,
     "v1/core/sched/async_scheduler.py": "class AsyncScheduler: ...",
     "v1/core/sched/scheduler.py": """
@@ -130,7 +137,14 @@ def test_a_tree_with_all_of_it_is_live(tmp_path: Path) -> None:
     ("old", "new", "off", "missing"),
     [
         ("queued_time", "waiting_time", {"raw statistics", "prompt lengths"}, "FinishedRequestStats.queued_time"),
-        ("def load_stat", "def find_stat", {"raw statistics", "prompt lengths"}, "load_stat_logger_plugin_factories"),
+        (
+            "def load_stat",
+            "def find_stat",
+            {"raw statistics", "prompt lengths", "queue limits"},
+            "load_stat_logger_plugin_factories",
+        ),
+        ("max_num_queued_tokens", "max_waiting_tokens", {"queue limits"}, None),
+        ("def check_admission", "def check", {"queue limits"}, None),
         ("is_prefilling", "is_first", {"prompt lengths"}, "update_from_output.is_prefilling"),
         ("prompt_len,", "length,", {"prompt lengths"}, "EngineCoreOutput.prefill_stats"),
         ("long_prefill_token_threshold", "chunk", {"prefill chunk"}, None),
@@ -145,7 +159,7 @@ def test_a_tree_with_all_of_it_is_live(tmp_path: Path) -> None:
         (
             "class AsyncScheduler",
             "class Other",
-            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)", "steps", "memory"},
+            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)", "steps", "memory", "queue limits"},
             None,
         ),
     ],

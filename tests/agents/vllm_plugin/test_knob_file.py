@@ -1,12 +1,22 @@
 """The knob file: checked as a whole, clamped to the started capacity, refused with the field's name."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tailwright_vllm.knob_file import BadKnobFile, Capacity, Floor, draft_lookup, parse, schedule_of
+from tailwright_vllm.knob_file import (
+    BadKnobFile,
+    Capacity,
+    Floor,
+    KnobFile,
+    Wanted,
+    draft_lookup,
+    parse,
+    schedule_of,
+)
 
 CAPACITY = Capacity(max_num_batched_tokens=1024, max_num_seqs=8, num_speculative_tokens=4)
 
@@ -46,6 +56,28 @@ def test_values_above_the_capacity_are_clamped_and_named() -> None:
 def test_what_cannot_be_followed_is_refused_with_its_name(content: bytes, named: str) -> None:
     with pytest.raises(BadKnobFile, match=named):
         parse(content, CAPACITY)
+
+
+def test_queue_limits_are_a_part_of_their_own_in_vllms_own_terms() -> None:
+    limits = {"max_num_queued_reqs": 0, "max_num_queued_tokens": None}
+    assert parse(json.dumps({"knobs": {}, "queue_limits": limits}).encode(), CAPACITY).queue_limits == limits
+    assert _parse({}).queue_limits == {}
+    for name in limits:
+        with pytest.raises(BadKnobFile, match=name):
+            _parse({name: 4})
+        with pytest.raises(BadKnobFile, match=name):
+            parse(json.dumps({"knobs": {}, "more": {name: 4}}).encode(), CAPACITY)
+
+
+def test_the_file_has_news_once_for_each_change(tmp_path: Path) -> None:
+    file = KnobFile(tmp_path)
+    assert file.news(CAPACITY) is None
+    (tmp_path / "knobs.json").write_text('{"knobs": {"max_num_seqs": 3}}')
+    assert isinstance(found := file.news(CAPACITY), Wanted) and found.knobs == {"max_num_seqs": 3}
+    assert file.news(CAPACITY) is None
+    (tmp_path / "knobs.json").write_text("{")
+    assert isinstance(wrong := file.news(CAPACITY), BadKnobFile) and "not JSON" in str(wrong)
+    assert file.news(CAPACITY) is None
 
 
 def test_draft_lookup_covers_every_batch_size() -> None:

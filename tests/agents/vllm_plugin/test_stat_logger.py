@@ -1,6 +1,7 @@
 """The plugin inside vLLM's server process: idle until it is asked, and no vLLM of another shape is broken by it."""
 
 import json
+import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from typing import Any
 import pytest
 from tailwright_vllm import surprises
 from tailwright_vllm.folder import VARIABLE
+from tailwright_vllm.further import queue_limits
+from tailwright_vllm.served_socket import ServedSocket
 
 from tests.agents.vllm_plugin.vllm_trees import (
+    AsyncLLM,
     IterationStats,
     StatLoggerBase,
     config_of,
@@ -151,6 +155,72 @@ def test_without_the_iteration_statistics_class_events_lack_only_their_labels(vl
     logger.record(scheduler_stats(), stats)
     assert logger._feed.ring.after(0)[0].record.first_tokens == [(0.5, None, 0)]
     assert _told(folder)["raw_statistics"] == {"on": True, "why": "", "details": False}
+
+
+@pytest.fixture
+def server(vllm: Put, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """vLLM's server is loaded here; the targets of the threads that follow its queue limits, which do not run."""
+    vllm()
+    monkeypatch.setitem(sys.modules, "vllm.v1.engine.async_llm", SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
+    begun: list[Any] = []
+    thread = lambda target, **_: SimpleNamespace(start=lambda: begun.append(target))  # noqa: E731
+    monkeypatch.setattr(queue_limits, "threading", SimpleNamespace(Thread=thread))
+    return begun
+
+
+def _queue_limits(folder: Path) -> Any:
+    return json.loads((folder / "queue_limits.json").read_bytes())
+
+
+def test_queue_limits_are_followed_once_in_the_server_and_told_by_the_process_of_plugin_json(
+    server: list[Any], folder: Path
+) -> None:
+    config = config_of(max_num_queued_reqs=4, max_num_queued_tokens=None)
+    _logger(config, 0)
+    _logger(config, 1)
+    told = _queue_limits(folder)
+    assert told["limits"]["max_num_queued_reqs"] == {"runs": 4, "started": 4, "why_not": ""}
+    assert told["process"] == _told(folder)["process"] and len(server) == 1
+
+
+def test_queue_limits_move_also_without_raw_statistics(
+    server: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 120)
+    monkeypatch.setenv(VARIABLE, str(long))
+    _logger(config_of(max_num_queued_reqs=4, max_num_queued_tokens=None))
+    assert _queue_limits(long)["process"] == _told(long)["process"] and len(server) == 1
+
+
+def test_without_live_limits_the_queue_limits_stay(server: list[Any], folder: Path) -> None:
+    _logger(config_of(scheduler_cls=None, max_num_queued_reqs=4, max_num_queued_tokens=None))
+    assert not (folder / "queue_limits.json").exists() and server == []
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_of_several_api_servers_the_one_that_serves_says_that_they_stay(
+    server: list[Any], folder: Path, serves: bool
+) -> None:
+    other = ServedSocket(folder)
+    if not serves:
+        other.hold()
+    config = config_of(max_num_queued_reqs=4, max_num_queued_tokens=None)
+    config.parallel_config._api_process_count = 2
+    _logger(config)
+    other.release()
+    assert (folder / "queue_limits.json").exists() is serves and server == []
+    if serves:
+        assert "2 API servers" in _queue_limits(folder)["limits"]["max_num_queued_reqs"]["why_not"]
+
+
+def test_queue_limits_that_cannot_be_followed_cost_no_statistics(
+    server: list[Any], folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(queue_limits, "QueueLimits", None)
+    logger = _logger()
+    logger.record(scheduler_stats(), None)
+    assert logger._feed.ring.newest == 1
+    assert [line for line in caplog.messages if "the queue limits stay as started" in line]
 
 
 class Later(StatLoggerBase):
