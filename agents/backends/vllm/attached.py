@@ -16,7 +16,7 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
-from agents.backends.vllm.further_knobs import further_live, further_running, further_wanted
+from agents.backends.vllm.further_knobs import further_live, further_running, further_wanted, queue_limits_change
 from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.measures.cache_memory import cache_memory
@@ -131,10 +131,11 @@ class AttachedVllm:
         before = (told["revision"], knobs_before, None, further_running(told))
         wanted = config.knobs()
         more = further_wanted(wanted, told, {})
+        queue = queue_limits_change(more, told)
         try:
             self._link.write_knobs(revision, {name: wanted[name] for name in told["live"]}, asked, more)
             try:
-                told = await self._link.settled(asked, time.time(), TAKE_UP_TIMEOUT_S)
+                told = await self._link.settled(asked, time.time(), TAKE_UP_TIMEOUT_S, queue=queue)
             except EngineUnreachable:
                 self._link.write_knobs(*before)
                 raise
@@ -192,7 +193,7 @@ class AttachedVllm:
         if self._link.read_installation().get("time", 0.0) >= oldest and (why := self._link.why_no_limits()):
             raise LimitsNotLive(why)
         try:
-            told = self._link.read_effective()
+            told = self._link.read_effective(oldest)
         except EngineUnreachable as error:
             raise LimitsNotLive(error.message) from error
         if told.get("time", 0.0) < oldest:

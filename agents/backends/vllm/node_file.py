@@ -34,6 +34,10 @@ OWN_VARIABLES = "TAILWRIGHT_"
 """Environment variables that begin so are the agent's: they are neither handed on nor taken from the node file."""
 
 
+_MOST_KNOBS = MOST_DECLARED - len(FURTHER)
+"""So that what the plugin moves can be told beside them."""
+
+
 class StandbyUse(StrEnum):
     """When a change that the running server cannot take up is made through a second server beside it."""
 
@@ -98,7 +102,7 @@ class NodeFile(_Table):
     variants: dict[Quantization, Variant] = Field(min_length=1)
     capacity: Capacity = Capacity()
     limits: Limits = Limits()
-    knobs: dict[str, DeclaredFlag] = Field(default={}, max_length=MOST_DECLARED)  # Further flags that are knobs.
+    knobs: dict[str, DeclaredFlag] = Field(default={}, max_length=_MOST_KNOBS)  # Further flags that are knobs.
     speculative: dict[str, Any] = {}  # vLLM's --speculative-config, without the draft length.
     initial: dict[str, Any] = {}  # Knobs until the control plane assigns a revision.
     standby: StandbyUse = StandbyUse.AUTO

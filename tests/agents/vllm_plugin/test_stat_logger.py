@@ -15,8 +15,8 @@ from tailwright_vllm.folder import VARIABLE
 from tailwright_vllm.further import queue_limits
 from tailwright_vllm.served_socket import ServedSocket
 
+from tests.agents.backends.vllm.toy_vllm import AsyncLLM
 from tests.agents.vllm_plugin.vllm_trees import (
-    AsyncLLM,
     IterationStats,
     StatLoggerBase,
     config_of,

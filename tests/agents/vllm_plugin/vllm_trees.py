@@ -79,26 +79,6 @@ class AsyncScheduler(Scheduler):
     pass
 
 
-class QueueOverflow(Exception):
-    pass
-
-
-class AsyncLLM:
-    """The server's: who comes is held against the limits as they are then."""
-
-    def __init__(self, vllm_config: Any) -> None:
-        self.scheduler_config = vllm_config.scheduler_config
-        self.in_flight = self.queued_tokens = 0
-
-    def check_admission(self, n: int = 1) -> None:
-        most = self.scheduler_config.max_num_queued_reqs
-        if most is not None and self.in_flight + n > most:
-            raise QueueOverflow("max_num_queued_reqs")
-        most = self.scheduler_config.max_num_queued_tokens
-        if most is not None and self.queued_tokens >= most:
-            raise QueueOverflow("max_num_queued_tokens")
-
-
 class Executor:
     """Its workers are in this process, as those of vLLM's UniProcExecutor."""
 

@@ -88,8 +88,7 @@ def doctor_vllm(
 
 def _look_at_folder(report: Report, place: Path, *, managed: bool) -> None:
     report.findings += folder.findings(place)
-    told = folder.read(place, folder.EFFECTIVE)
-    if told is not None and isinstance(told.get("knobs"), dict):
+    if (told := folder.running(place)) is not None:
         report.knobs(knob_table.from_scheduler(told, managed=managed), "the scheduler's own words")
 
 

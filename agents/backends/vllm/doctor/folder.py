@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.backends.vllm.doctor.running_server import SCHEDULER
+from agents.backends.vllm.further_knobs import with_queue_limits
+from agents.backends.vllm.plugin_link import queue_limits_of
 from controlplane.terminal.doctor_finding import Finding
 
 LONGEST_SOCKET = 107  # Bytes of a Unix socket's path; unix(7), sun_path.
 EVENTS, KNOBS, EFFECTIVE, PLUGIN = "events.sock", "knobs.json", "effective.json", "plugin.json"
-STEPS = "steps.json"
+STEPS, QUEUE_LIMITS = "steps.json", "queue_limits.json"
 TAKE_UP_S = 2.0
 """The scheduler looks at a new knob file at each step, and 50 times a second without steps."""
 _HELLO_TIMEOUT_S = 5.0
@@ -28,6 +30,14 @@ def read(folder: Path, name: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def running(folder: Path) -> dict[str, Any] | None:
+    """What scheduler and server process say that they run; None where the scheduler says nothing."""
+    told = read(folder, EFFECTIVE)
+    if told is None or not isinstance(told.get("knobs"), dict):
+        return None
+    return with_queue_limits(told, queue_limits_of(read(folder, QUEUE_LIMITS) or {}, read(folder, PLUGIN) or {}))
 
 
 def findings(folder: Path, now: float | None = None) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from agents.backends.vllm.further_knobs import FURTHER
+from agents.backends.vllm.further_knobs import FURTHER, NO_LIMIT
 from controlplane.contract import knobs
 
 LIVE = (knobs.MAX_NUM_BATCHED_TOKENS, knobs.PREFILL_CHUNK_SIZE, knobs.MAX_NUM_SEQS, knobs.NUM_SPECULATIVE_TOKENS)
@@ -44,7 +44,8 @@ def from_scheduler(told: Mapping[str, Any], *, managed: bool) -> list[Row]:
         else:
             rows.append(Row(name, runs, "", _restart(managed), str(fixed.get(name, "not told"))))
     for name, own in told.get("more", {}).items():
-        within = f"{FURTHER[name].minimum:g} to {FURTHER[name].maximum:g}" if name in FURTHER else "any"
+        within = f"{FURTHER[name].minimum:.10g} to {FURTHER[name].maximum:.10g}" if name in FURTHER else "any"
+        within += " = no limit" if name in NO_LIMIT else ""
         rows.append(
             Row(name, _text(own.get("runs")), "" if own.get("why_not") else within, "-", own.get("why_not", ""))
         )

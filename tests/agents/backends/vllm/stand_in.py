@@ -3,7 +3,7 @@
 
     stand_in.py serve MODEL --port P [--host H] [--served-model-name N] [--max-num-batched-tokens N] [--max-num-seqs N]
         [--speculative-config JSON] [--quantization Q] [--scheduler-cls tailwright_vllm.scheduler.live_scheduler]
-        [--ssl-certfile PEM --ssl-keyfile PEM] ...
+        [--max-num-queued-reqs N] [--max-num-queued-tokens N] [--ssl-certfile PEM --ssl-keyfile PEM] ...
 
 Any other flag is taken too. It answers GET /health, /metrics, /v1/models, POST /v1/completions (streamed or whole, a
 token a step), GET /server_info and POST /reset_prefix_cache where VLLM_SERVER_DEV_MODE=1, as vLLM does; GET
@@ -22,6 +22,7 @@ misbehave:
     STAND_IN_STEP_S         seconds a step (default 0.003)
     STAND_IN_MEMORY         a JSON object, what the plugin has found of vLLM's memory
     STAND_IN_NO_PLUGIN      no stat logger, as where the plugin is not installed
+    STAND_IN_QUEUES         it has queue limits, as vLLM 0.32 does: above them 503; else it is a release without
 """
 
 import importlib
@@ -57,6 +58,7 @@ from toy_vllm import (  # noqa: E402
 
 FLAGS = {"host": "127.0.0.1", "port": "8000", "max-num-batched-tokens": "2048", "max-num-seqs": "128"}
 KV_TOKENS = 100_000
+QUEUE_LIMITS = ("max_num_queued_reqs", "max_num_queued_tokens")
 
 
 def flags_of(arguments: list[str]) -> dict[str, str]:
@@ -78,6 +80,7 @@ def config_of(model: str, flags: dict[str, str]) -> SimpleNamespace:
     """What stands for vLLM's VllmConfig."""
     speculative = json.loads(flags["speculative-config"]) if "speculative-config" in flags else None
     tokens = int(flags["max-num-batched-tokens"])
+    queues = {name: int(flags[flag]) if (flag := name.replace("_", "-")) in flags else None for name in QUEUE_LIMITS}
     return SimpleNamespace(
         model_config=SimpleNamespace(
             model=model,
@@ -92,6 +95,7 @@ def config_of(model: str, flags: dict[str, str]) -> SimpleNamespace:
             long_prefill_token_threshold=int(flags.get("long-prefill-token-threshold", 0)),
             async_scheduling=False,
             scheduler_cls=flags.get("scheduler-cls"),
+            **(queues if os.environ.get("STAND_IN_QUEUES") else {}),
         ),
         speculative_config=SimpleNamespace(**speculative) if speculative else None,
         num_speculative_tokens=int(speculative["num_speculative_tokens"]) if speculative else 0,
@@ -104,6 +108,8 @@ class Engine:
     def __init__(self, config: SimpleNamespace) -> None:
         self.config = config
         self.metrics = ToyMetrics(config.model_config.served_model_name)
+        self.server = toy_vllm.AsyncLLM(config) if os.environ.get("STAND_IN_QUEUES") else None
+        self._admitting = threading.Lock()
         name = config.scheduler_config.scheduler_cls or "toy_vllm.Scheduler"
         module, _, attribute = name.rpartition(".")
         self.scheduler = getattr(importlib.import_module(module), attribute)(vllm_config=config)
@@ -117,6 +123,24 @@ class Engine:
         self._changed = threading.Condition()
         self._new: list[ToyRequest] = []
         threading.Thread(target=self._run, name="engine", daemon=True).start()
+
+    def admit(self) -> bool:
+        """Whether the queue limits let one more in, who then counts until `left`."""
+        if self.server is None:
+            return True
+        with self._admitting:
+            try:
+                self.server.check_admission()
+            except toy_vllm.QueueOverflow:
+                self.metrics.count("admission_rejections", 1)
+                return False
+            self.server.in_flight += 1
+            return True
+
+    def left(self) -> None:
+        if self.server is not None:
+            with self._admitting:
+                self.server.in_flight -= 1
 
     def add(self, request_id: str, prompt_tokens: int, max_tokens: int) -> tuple[ToyRequest, "queue.Queue[Any]"]:
         out: queue.Queue[Any] = queue.Queue()
@@ -244,6 +268,15 @@ class Handler(BaseHTTPRequestHandler):
         if limit and number >= int(limit):
             log("the stand-in dies: it has begun its last request")
             os._exit(9)
+        if not self.engine.admit():
+            self._json({"error": {"message": "The engine is currently busy", "code": 503}}, 503)
+            return
+        try:
+            self._complete(body, number)
+        finally:
+            self.engine.left()
+
+    def _complete(self, body: dict[str, Any], number: int) -> None:
         prompt = body.get("prompt", "")
         prompt_tokens = len(prompt) if isinstance(prompt, list) else max(len(prompt.split()), 1)
         request, out = self.engine.add(f"cmpl-{number}", prompt_tokens, int(body.get("max_tokens", 16)))

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from agents.backends.vllm.further_knobs import FURTHER
 from agents.backends.vllm.node_file import load_node_file
 from controlplane.contract.errors import BadSettings
 from controlplane.contract.knobs import EngineConfig, Quantization
+from controlplane.contract.reports.declared_knobs import MOST_DECLARED
 from controlplane.serving.tls import TlsFiles
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "deploy/vllm/node.toml"
@@ -124,6 +126,17 @@ def test_a_mistake_is_named(folder: Path, text: str, said: str) -> None:
     assert said in caught.value.message
     assert str(path) in caught.value.message
     assert caught.value.detail["field"]
+
+
+@pytest.mark.parametrize(("count", "loads"), [(MOST_DECLARED - len(FURTHER), True), (MOST_DECLARED, False)])
+def test_its_knobs_leave_place_for_what_the_plugin_moves(folder: Path, count: int, loads: bool) -> None:
+    knobs = [f'[knobs.k{number}]\nflag = "--k{number}"\nvalues = [1, 2]\nstart = 1\n' for number in range(count)]
+    path = write(folder, GOOD + "".join(knobs))
+    if loads:
+        assert len(load_node_file(path).knobs) == count
+    else:
+        with pytest.raises(BadSettings, match=f"knobs.*at most {MOST_DECLARED - len(FURTHER)}"):
+            load_node_file(path)
 
 
 def test_what_a_node_can_never_run_is_told_by_knob(folder: Path) -> None:

@@ -28,6 +28,7 @@ COUNTERS = (
     "spec_decode_num_drafts",
     "spec_decode_num_draft_tokens",
     "spec_decode_num_accepted_tokens",
+    "admission_rejections",
 )
 CACHE = (
     'block_size="16",gpu_memory_utilization="0.92",kv_cache_max_concurrency="4.0",kv_cache_memory_bytes="1048576",'

@@ -213,6 +213,26 @@ class AsyncScheduler(Scheduler):
     """vLLM's other class."""
 
 
+class QueueOverflow(Exception):
+    """vLLM answers 503."""
+
+
+class AsyncLLM:
+    """The server's: who comes is held against the limits as they are then."""
+
+    def __init__(self, vllm_config: Any) -> None:
+        self.scheduler_config = vllm_config.scheduler_config
+        self.in_flight = self.queued_tokens = 0
+
+    def check_admission(self, n: int = 1) -> None:
+        most = self.scheduler_config.max_num_queued_reqs
+        if most is not None and self.in_flight + n > most:
+            raise QueueOverflow("max_num_queued_reqs")
+        most = self.scheduler_config.max_num_queued_tokens
+        if most is not None and self.queued_tokens >= most:
+            raise QueueOverflow("max_num_queued_tokens")
+
+
 def install() -> None:
     """Put the toy in the place of `vllm` in this process."""
     own = sys.modules[__name__]
@@ -223,6 +243,8 @@ def install() -> None:
         "vllm.v1.core.sched": (),
         "vllm.v1.core.sched.scheduler": ("Scheduler",),
         "vllm.v1.core.sched.async_scheduler": ("AsyncScheduler",),
+        "vllm.v1.engine": (),
+        "vllm.v1.engine.async_llm": ("AsyncLLM",),
         "vllm.v1.metrics": (),
         "vllm.v1.metrics.loggers": ("StatLoggerBase",),
         "vllm.v1.metrics.stats": ("IterationStats", "SchedulerStats", "RequestStateStats", "FinishedRequestStats"),

@@ -8,7 +8,8 @@ import pytest
 from tailwright_vllm.further.queue_levers import queue_levers
 from tailwright_vllm.levers import Lever
 
-from tests.agents.vllm_plugin.vllm_trees import AsyncLLM, QueueOverflow, config_of
+from tests.agents.backends.vllm.toy_vllm import AsyncLLM, QueueOverflow
+from tests.agents.vllm_plugin.vllm_trees import config_of
 
 
 def put_server(monkeypatch: pytest.MonkeyPatch, server: Any = AsyncLLM) -> None:

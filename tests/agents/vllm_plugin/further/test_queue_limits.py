@@ -15,7 +15,8 @@ from tailwright_vllm.further.queue_limits import QueueLimits, follow_queue_limit
 from tailwright_vllm.installation import PROCESS
 from tailwright_vllm.limits import Limits
 
-from tests.agents.vllm_plugin.vllm_trees import AsyncLLM, Scheduler, config_of
+from tests.agents.backends.vllm.toy_vllm import AsyncLLM
+from tests.agents.vllm_plugin.vllm_trees import Scheduler, config_of
 
 REQS, TOKENS = "max_num_queued_reqs", "max_num_queued_tokens"
 

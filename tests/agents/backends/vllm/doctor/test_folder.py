@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.doctor.folder import findings
+from agents.backends.vllm.doctor.folder import findings, running
 from controlplane.terminal.doctor_finding import Finding
 
 NOW = 1_000_000.0
@@ -168,3 +168,15 @@ def test_what_the_plugin_says_of_itself(folder: Path) -> None:
     assert not found["limits"].fine and found["limits"].found == "its own scheduler"
     (folder / "plugin.json").unlink()
     assert by_name(folder)["plugin's word"].needed and "statistics" not in by_name(folder)
+
+
+def test_what_runs_is_told_by_both_processes_of_one_server(folder: Path) -> None:
+    limits = {"max_num_queued_reqs": {"runs": 8, "started": None, "why_not": ""}}
+    write(folder, "queue_limits.json", {"limits": limits, "process": "a1"})
+    change(folder, "plugin.json", process="a1")
+    told = running(folder)
+    assert told is not None and told["knobs"] == KNOBS and told["more"]["max_num_queued_reqs"]["runs"] == 8
+    change(folder, "plugin.json", process="b2")
+    assert (running(folder) or {})["more"] == {}
+    write(folder, "effective.json", "{")
+    assert running(folder) is None

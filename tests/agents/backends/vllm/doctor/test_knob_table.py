@@ -31,6 +31,19 @@ def test_the_scheduler_own_words_say_most() -> None:
     assert keyed(from_scheduler(TOLD, managed=True))["max_num_seqs"].beyond == BY_AGENT
 
 
+def test_what_the_plugin_moves_beside_them_stands_between() -> None:
+    more = {
+        "watermark": {"runs": 0.25, "started": 0, "why_not": ""},
+        "max_num_queued_reqs": {"runs": 1_000_000, "started": 8, "why_not": ""},
+        "max_num_queued_tokens": {"runs": None, "started": None, "why_not": "each of vLLM's 2 API servers has its own"},
+    }
+    rows = {row.knob: row for row in from_scheduler({**TOLD, "more": more}, managed=False)}
+    assert rows["watermark"] == Row("watermark", "0.25", "0 to 0.9", "-")
+    assert rows["max_num_queued_reqs"] == Row("max_num_queued_reqs", "1000000", "1 to 1000000 = no limit", "-")
+    fixed = rows["max_num_queued_tokens"]
+    assert (fixed.runs, fixed.live) == ("not known", "") and "2 API servers" in fixed.why
+
+
 def test_an_old_plugin_that_tells_less_is_read_too() -> None:
     told = {name: value for name, value in TOLD.items() if name not in ("floor", "fixed")}
     rows = keyed(from_scheduler(told, managed=False))

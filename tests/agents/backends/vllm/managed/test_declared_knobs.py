@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from agents.backends.base import EngineUnreachable
+from agents.backends.vllm.managed import server_process
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.reports.declared_knobs import with_more
-from tests.agents.backends.vllm.managed.managed_node import NODE, Node, running
+from tests.agents.backends.vllm.managed.managed_node import NODE, Node, running, until
 
 pytestmark = pytest.mark.slow
 
@@ -85,3 +87,67 @@ def test_a_flag_declared_later_is_taken_up_with_the_next_restart(node: Node) -> 
             assert (moved.knobs["block_size"], moved.knobs["prefix_caching"]) == (32, True)
 
     asyncio.run(run())
+
+
+QUEUE = """
+[knobs.max_num_queued_reqs]
+flag = "--max-num-queued-reqs"
+minimum = 4
+maximum = 512
+start = 256
+"""
+REQS = "max_num_queued_reqs"
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["vLLM 0.32", "an older vLLM"])
+def test_a_queue_limit_that_is_declared_moves_live_where_it_can_and_else_by_another_server(
+    tmp_path: Path, live: bool
+) -> None:
+    node = Node(tmp_path, NODE + QUEUE)
+    node.environment = {"STAND_IN_QUEUES": "1"} if live else {}
+    node.write()
+
+    async def run() -> None:
+        async with running(node.backend()) as backend:
+            told, serving = await backend.effective(), node.living()
+            knob = told.declared[REQS]
+            assert (knob.change_class, knob.start) == (ChangeClass.LIVE if live else ChangeClass.SWAP, 256)
+            assert told.knobs[REQS] == 256 and "256" in serving[0].argv
+            moved = await backend.apply(with_more(CONFIG, {REQS: 8}), 3)
+            assert (moved.knobs[REQS], moved.revision) == (8, 3)
+            assert moved.sources[REQS].startswith("vLLM server" if live else "argument of the running vllm serve")
+            assert ([one.id for one in node.living()] == [one.id for one in serving]) is live
+            with pytest.raises(KnobOutOfRange, match=REQS):
+                await backend.apply(with_more(CONFIG, {REQS: 2}), 4)
+            assert (await backend.apply(CONFIG, 5)).knobs[REQS] == 256
+
+    try:
+        asyncio.run(run())
+    finally:
+        node.clear()
+
+
+def test_a_server_that_died_comes_back_with_the_queue_limit_that_was_in_force(tmp_path: Path) -> None:
+    node = Node(tmp_path, NODE)
+    node.environment = {"STAND_IN_QUEUES": "1"}
+    node.write()
+
+    async def run() -> None:
+        async with running(node.backend()) as backend:
+            await backend.apply(with_more(CONFIG, {REQS: 8}), 3)
+            (dead,) = node.living()
+            server_process.kill(dead)
+
+            async def came_back() -> bool:
+                try:
+                    return [one.id for one in node.living()] != [dead.id] and (await backend.health()).healthy
+                except EngineUnreachable:
+                    return False
+
+            await until(came_back)
+            assert (await backend.effective()).knobs[REQS] == 8
+
+    try:
+        asyncio.run(run())
+    finally:
+        node.clear()
