@@ -21,6 +21,9 @@ start = 64
 unit = "tokens"
 help = "Tokens of one block of the KV cache."
 """
+STARTS = {"watermark": 0.0, "prefill_schedule_interval": 1}
+STARTS |= {"max_num_queued_reqs": 1_000_000, "max_num_queued_tokens": 100_000_000}
+"""Of what the plugin moves beside the contract's knobs."""
 CONFIG = EngineConfig(max_num_batched_tokens=512, max_num_seqs=8)
 
 
@@ -57,7 +60,7 @@ def test_what_the_plugin_moves_is_live_and_goes_back_where_nobody_names_it(node:
         async with running(node.backend(), START_LIMIT_S) as backend:
             serving = [one.id for one in node.living()]
             own = {"block_size": (await backend.effective()).knobs["block_size"]}
-            wanted = {**own, "watermark": 0.25, "prefill_schedule_interval": 4}
+            wanted = {**own, **STARTS, "watermark": 0.25, "prefill_schedule_interval": 4, "max_num_queued_reqs": 32}
             with Clients(node.url, timeout_s=START_LIMIT_S) as clients:
                 moved = await backend.apply(with_more(CONFIG, wanted), 4)
                 await clients.some_more()
@@ -65,8 +68,8 @@ def test_what_the_plugin_moves_is_live_and_goes_back_where_nobody_names_it(node:
                 await clients.some_more()
             assert not clients.failed
             assert moved.knobs == CONFIG.knobs() | wanted
-            assert moved.declared["watermark"].change_class is ChangeClass.LIVE
-            assert back.knobs == CONFIG.knobs() | own | {"watermark": 0.0, "prefill_schedule_interval": 1}
+            assert {moved.declared[name].change_class for name in STARTS} == {ChangeClass.LIVE}
+            assert back.knobs == CONFIG.knobs() | own | STARTS
             assert [one.id for one in node.living()] == serving
 
     asyncio.run(run())

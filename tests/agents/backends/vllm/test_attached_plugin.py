@@ -171,7 +171,7 @@ def test_a_scheduler_that_does_not_take_up_the_knobs_is_waited_for_and_the_old_k
         await backend.apply(EngineConfig(max_num_seqs=5), 4)
         monkeypatch.setattr("agents.backends.vllm.attached.TAKE_UP_TIMEOUT_S", 0.05)
         told = (live.folder / "effective.json").read_bytes()
-        monkeypatch.setattr(backend._link, "read_effective", lambda: json.loads(told))
+        monkeypatch.setattr(backend._link, "read_effective", lambda *_: json.loads(told))
         with pytest.raises(EngineUnreachable, match=r"knobs\.json"):
             await backend.apply(EngineConfig(max_num_seqs=6), 5)
         left = json.loads((live.folder / "knobs.json").read_bytes())
