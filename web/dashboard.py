@@ -52,7 +52,7 @@ from web.rollouts import (
 )
 from web.settings import personal_file, routing_forms, settings_forms, settings_page
 from web.studies import new_study_forms, new_study_page, report_file, studies_page
-from web.whatif import whatif_page
+from web.whatif import forecast_part, whatif_page
 
 PAGES = Pages.of(
     now_page.PAGE,
@@ -130,6 +130,7 @@ def mount(
     dashboard.include_router(settings_forms.router)
     dashboard.include_router(personal_file.router)
     dashboard.include_router(routing_forms.router)
+    dashboard.include_router(forecast_part.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():
         dashboard.add_api_route(page.path, _opener(page), methods=["GET"])

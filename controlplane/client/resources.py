@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+import httpx
+
 from controlplane.client.connection import Connection, segment
 from controlplane.client.raised_errors import raise_for_error
 from controlplane.contract.bodies.access import (
@@ -96,10 +98,11 @@ from controlplane.contract.planning.advice import Advice
 from controlplane.contract.planning.hardware_forecast import HardwareCreate, HardwareForecast
 from controlplane.contract.planning.packed_traffic import unpacked
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
-from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
+from controlplane.contract.planning.whatif import ForecastUnderWay, WhatIf, WhatIfCreate
 
 DRY_RUN_TIMEOUT_S = 90.0
-WHAT_IF_TIMEOUT_S = 210.0
+WHAT_IF_TURN_S, WHAT_IF_TIMEOUT_S = 20.0, 210.0
+"""Below what proxies allow; a service of before `wait_s` answers at the end alone."""
 APPLY_TIMEOUT_S = 60.0
 TRY_TIMEOUT_S = 30.0
 """Of what waits for somebody else's receiver, which has ten seconds."""
@@ -453,8 +456,18 @@ class ResourceCalls(Connection):
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/finish", body=outcome)
 
     def what_if(self, asked: WhatIfCreate | Mapping[str, Any]) -> WhatIf:
-        """The twin's forecast, which takes its seconds."""
-        return self._one(WhatIf, "POST", "/api/v1/whatif", body=asked, timeout_s=WHAT_IF_TIMEOUT_S)
+        """The twin's forecast, which takes its seconds; it is ended soon after who asks is gone."""
+        while isinstance(told := self.what_if_so_far(asked, WHAT_IF_TURN_S), ForecastUnderWay):
+            pass
+        return told
+
+    def what_if_so_far(self, asked: WhatIfCreate | Mapping[str, Any], wait_s: float = 0.0) -> WhatIf | ForecastUnderWay:
+        """As `what_if`, or how long it has taken so far. Who wants the answer asks the same again within seconds."""
+        params = {"wait_s": wait_s}
+        answer = self._request("POST", "/api/v1/whatif", body=asked, params=params, timeout_s=WHAT_IF_TIMEOUT_S)
+        if answer.status_code == httpx.codes.ACCEPTED:
+            return ForecastUnderWay.model_validate_json(answer.content)
+        return WhatIf.model_validate_json(answer.content)
 
     def advice(
         self,

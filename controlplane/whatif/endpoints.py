@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import JSONResponse
 from sqlmodel import Session
 
 from controlplane.auth import Reader
@@ -23,7 +24,7 @@ from controlplane.contract.knobs import (
     ChangeClass,
     parse_config,
 )
-from controlplane.contract.planning.whatif import TwinEngine, TwinTask, WhatIf, WhatIfCreate
+from controlplane.contract.planning.whatif import ForecastUnderWay, TwinEngine, TwinTask, WhatIf, WhatIfCreate
 from controlplane.fleet import store as fleet
 from controlplane.fleet.declared_by_nodes import declared_for
 from controlplane.telemetry import TelemetryReader
@@ -46,13 +47,31 @@ class WhatIfParts(AuthParts):
 WhatIfs = Annotated[WhatIfParts, Depends(WhatIfParts.given)]
 
 
-@router.post("/whatif", responses=answers(NotFound, Overloaded, Unavailable))
-def what_if(asked: WhatIfCreate, _: Reader, service: WhatIfs) -> WhatIf:
+@router.post(
+    "/whatif",
+    response_model=WhatIf,
+    responses={**answers(NotFound, Overloaded, Unavailable), 202: {"model": ForecastUnderWay}},
+)
+def what_if(
+    asked: WhatIfCreate,
+    _: Reader,
+    service: WhatIfs,
+    wait_s: Annotated[
+        float | None,
+        Query(ge=0, le=60, description="seconds to wait for the answer, then 202; none: until it is there"),
+    ] = None,
+) -> WhatIf | Response:
     """Forecast what a change of load, prompts, replicas or knobs would do to a pool; a forecast, never proof."""
-    # The twin computes for up to a minute: no transaction is open by then, nor was one that others' writes wait for.
-    with service.database.read_session() as session:
-        task = _task(asked, session, service)
-    return service.twin.forecast(task)
+
+    def gather() -> TwinTask:
+        # The twin computes for up to a minute: no transaction is open then, nor was one that others' writes wait for.
+        with service.database.read_session() as session:
+            return _task(asked, session, service)
+
+    told = service.twin.forecast(asked, gather, wait_s)
+    if isinstance(told, ForecastUnderWay):
+        return JSONResponse(told.model_dump(mode="json"), 202)
+    return told
 
 
 def _task(asked: WhatIfCreate, session: Session, service: WhatIfParts) -> TwinTask:

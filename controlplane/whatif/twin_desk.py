@@ -1,77 +1,73 @@
 """Where the twin is asked: a process of its own for each question, one at a time, within a time.
 
 The twin runs the engine's scheduler, which the service does not import, and computes for seconds, which the service's
-own process would be missed for.
+own process would be missed for. Who asks the same question meanwhile is told the same answer.
 """
 
-import logging
-import subprocess
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
-from controlplane.contract.error_answer import ErrorAnswer
-from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TailwrightError, Unavailable
-from controlplane.contract.planning.whatif import TwinTask, WhatIf
-from controlplane.terminal.checkout import ROOT
-from controlplane.terminal.child import die_with_parent, one_thread_each
+from controlplane.contract.errors import Overloaded
+from controlplane.contract.planning.whatif import ForecastUnderWay, TwinTask, WhatIf, WhatIfCreate
+from controlplane.whatif.forecasting import Bounds, Forecasting
 
 TIMEOUT_S, VLLM_TIMEOUT_S = 60.0, 180.0
 """vLLM's scheduler plans step by step; the embedded engine's is asked only where a batch changes."""
+LEASE_S = 10.0
+"""A page asks each second, of which a busy machine or a tab that nobody sees may lose some."""
 _RETRY_S = 5.0
-_REFUSALS: dict[str, type[TailwrightError]] = {cls.code: cls for cls in (BadRequest, NotFound)}
-_log = logging.getLogger(__name__)
+_REMEMBERED = 5
+"""Forecasts of a pool that say how long one usually takes."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TwinDesk:
     """command: starts the twin; it reads a `TwinTask` and writes a `WhatIf` or an error of the contract. vllm_python:
-    of an environment with vLLM, whose scheduler it runs for pools of vLLM; None: there is none."""
+    of an environment with vLLM, whose scheduler it runs for pools of vLLM; None: there is none. lease_s: a forecast
+    that nobody waits for, or has asked for in so long, is ended."""
 
     command: Sequence[str]
     vllm_python: Path | None = None
     timeout_s: float = TIMEOUT_S
     vllm_timeout_s: float = VLLM_TIMEOUT_S
-    _taken: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    lease_s: float = LEASE_S
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _now: Forecasting | None = field(default=None, repr=False)
+    _took_s: dict[str, deque[float]] = field(default_factory=dict, repr=False)
 
-    def forecast(self, task: TwinTask) -> WhatIf:
-        """Raises what the twin refuses, `Overloaded` while another is asked, `Unavailable` where it fails."""
-        if not self._taken.acquire(blocking=False):
-            raise Overloaded("another forecast is being made; try again soon", retry_after_s=_RETRY_S)
-        timeout_s = self.vllm_timeout_s if task.engine == "vllm" else self.timeout_s
-        try:
-            done = subprocess.run(
-                [*self.command, *self._options()],
-                input=task.model_dump_json().encode(),
-                capture_output=True,
-                timeout=timeout_s,
-                cwd=ROOT,
-                env=one_thread_each(),
-                preexec_fn=die_with_parent,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Unavailable(
-                f"the twin took longer than {timeout_s:g} s; ask about a shorter span (window_s)", field="window_s"
-            ) from error
-        except OSError as error:
-            raise Unavailable(f"the twin could not be started: {error}") from error
-        finally:
-            self._taken.release()
-        if done.returncode:
-            _log.error(
-                "the twin ended with status %d: %s", done.returncode, done.stderr[-2000:].decode(errors="replace")
-            )
-            raise Unavailable("the twin failed; the service's log says how")
-        return _read(done.stdout)
+    def forecast(
+        self, asked: WhatIfCreate, gather: Callable[[], TwinTask], wait_s: float | None = None
+    ) -> WhatIf | ForecastUnderWay:
+        """gather: what the question needs, asked for where it is not under way already. wait_s: for the answer at most;
+        None: until it is there. Raises what the twin refuses, `Overloaded` while another question is computed,
+        `Unavailable` where the twin fails."""
+        with self._lock:
+            found = self._joined(asked)
+        return (found or self._begun(gather())).told(wait_s)
 
-    def _options(self) -> Sequence[str]:
-        return () if self.vllm_python is None else ("--vllm-python", str(self.vllm_python))
+    def _joined(self, asked: WhatIfCreate) -> Forecasting | None:
+        """What computes this question, or has a moment ago; None where the twin is free for it."""
+        if self._now is None:
+            return None
+        if self._now.asked == asked and self._now.joined():
+            return self._now
+        if not self._now.is_done:
+            so_far = f"{self._now.elapsed_s:.0f} s so far"
+            raise Overloaded(f"another forecast is being made ({so_far}); try again soon", retry_after_s=_RETRY_S)
+        return None
 
-
-def _read(answer: bytes) -> WhatIf:
-    if answer.startswith(b'{"error"'):
-        told = ErrorAnswer.model_validate_json(answer).error
-        raise _REFUSALS.get(told.code, BadRequest)(told.message, **told.detail)
-    return WhatIf.model_validate_json(answer)
+    def _begun(self, task: TwinTask) -> Forecasting:
+        """Unless somebody has begun one meanwhile."""
+        with self._lock:
+            if (found := self._joined(task.asked)) is not None:
+                return found
+            command = [*self.command, *(() if self.vllm_python is None else ("--vllm-python", str(self.vllm_python)))]
+            bounds = Bounds(self.vllm_timeout_s if task.engine == "vllm" else self.timeout_s, self.lease_s)
+            took_s = self._took_s.setdefault(task.asked.pool, deque(maxlen=_REMEMBERED))
+            usual_s = median(took_s) if took_s else None
+            self._now = Forecasting(task, command, bounds, usual_s, took_s.append)
+            return self._now

@@ -114,6 +114,16 @@ class ChangeOver(BaseModel):
     quantiles: dict[str, Forecasted] = Field(default={}, description="of the others, by `metric:q`")
 
 
+class ForecastUnderWay(BaseModel):
+    """What is answered where `wait_s` is over before the forecast is there: who asks the same again waits on for it."""
+
+    elapsed_s: float = Field(description="seconds since it began")
+    usual_s: float | None = Field(
+        default=None, description="seconds that this pool's last forecasts took; null: none is known"
+    )
+    limit_s: float = Field(description="seconds after which it is given up")
+
+
 class OtherForecast(BaseModel):
     """One of the question's `others`."""
 

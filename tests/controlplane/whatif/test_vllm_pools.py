@@ -214,4 +214,5 @@ def test_vllm_has_a_time_of_its_own(tmp_path: Path, store: TelemetryStore) -> No
     hanging.write_text("import threading\nthreading.Event().wait()\n")
     desk = TwinDesk((sys.executable, str(hanging)), PYTHON, timeout_s=30.0, vllm_timeout_s=0.2)
     with pytest.raises(Unavailable, match=r"longer than 0\.2 s"):
-        desk.forecast(task_of(store, "chat"))
+        task = task_of(store, "chat")
+        desk.forecast(task.asked, lambda: task)

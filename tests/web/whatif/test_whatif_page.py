@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from controlplane.contract.bodies.nodes import NodeRole
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import BadRequest, Overloaded, Unauthenticated
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.planning.whatif import (
     ChangeOver,
@@ -20,7 +20,7 @@ from controlplane.contract.planning.whatif import (
 )
 from web.frame.rendering import templates
 from web.frame.selection import Selection
-from web.whatif.whatif_page import USUAL, asked_of, whole
+from web.whatif.whatif_page import USUAL, asked_of, so_far, whole
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 EMPTY = dict.fromkeys(
@@ -69,9 +69,16 @@ class Api:
             raise self._answer
         return self._answer
 
+    what_if_so_far = what_if
+
 
 def opened(api: Api, **own: str) -> Any:
     return whole(cast(Any, api), Selection(NOW, own=own))
+
+
+def waited(api: Api, **own: str) -> Any:
+    """As a browser without scripts has it."""
+    return opened(api, ask="1", wait="1", **own)
 
 
 def test_the_form_is_what_the_api_takes() -> None:
@@ -86,9 +93,9 @@ def test_the_form_is_what_the_api_takes() -> None:
         window_s=3600,
         good={"ttft": 0.5},
     )
-    assert asked_of(said, "chat") == wanted
-    drafts = USUAL | EMPTY | {"num_speculative_tokens": "[[4, 3], [16, 1]]"}
-    assert asked_of(drafts, "chat").knobs == {"num_speculative_tokens": ((4, 3), (16, 1))}, "as its field says"
+    assert asked_of(said | {"pool": "chat"}) == wanted
+    drafts = USUAL | EMPTY | {"pool": "chat", "num_speculative_tokens": "[[4, 3], [16, 1]]"}
+    assert asked_of(drafts).knobs == {"num_speculative_tokens": ((4, 3), (16, 1))}, "as its field says"
 
 
 @pytest.mark.parametrize(
@@ -119,19 +126,34 @@ def test_nothing_is_asked_before_somebody_asks() -> None:
     assert not api.asked and "answer" not in context and context["pools"] == {"chat": "chat"}
 
 
+def test_the_page_asks_for_the_forecast_and_does_not_wait_for_it() -> None:
+    api = Api(ANSWER)
+    context = opened(api, ask="1", load="2")
+    assert not api.asked and "answer" not in context
+    assert (context["asks"], context["waits"]) == ("?ask=1&load=2&pool=chat", "?ask=1&load=2&pool=chat&wait=1")
+
+
+def test_another_s_forecast_is_waited_for_and_an_ended_session_is_not() -> None:
+    selection = Selection(NOW, filters={"pool": "chat"}, own={"ask": "1"})
+    busy = so_far(cast(Any, Api(Overloaded("another forecast is being made", retry_after_s=5.0))), selection)
+    assert busy == {"asks": "?ask=1&pool=chat", "first": "another forecast is being made"}
+    with pytest.raises(Unauthenticated):
+        so_far(cast(Any, Api(Unauthenticated("sign in first"))), selection)
+
+
 def test_what_the_api_refuses_is_told_at_the_form_s_field() -> None:
-    context = opened(Api(BadRequest("knobs.quantization: no", field="knobs.quantization")), ask="1")
+    context = waited(Api(BadRequest("knobs.quantization: no", field="knobs.quantization")))
     assert context["problem"].field == "quantization"
-    assert opened(Api(BadRequest("window_s: too long", field="window_s")), ask="1")["problem"].field == "look"
+    assert waited(Api(BadRequest("window_s: too long", field="window_s")))["problem"].field == "look"
 
 
 def test_both_scenarios_are_drawn_with_error_and_interval() -> None:
-    context = opened(Api(ANSWER), ask="1")
+    context = waited(Api(ANSWER))
     drawn = templates.get_template("parts/forecast.html").render(context)
     assert "Forecast, calibrated" in drawn and "200 ms to 400 ms" in drawn and "240 ms" in drawn and "no proof" in drawn
     assert "1 of 10" in drawn and "devices" not in drawn
     over = ANSWER.model_copy(update={"asked": WhatIfCreate(pool="chat", model_parallel=4)})
-    drawn = templates.get_template("parts/forecast.html").render(opened(Api(over), ask="1"))
+    drawn = templates.get_template("parts/forecast.html").render(waited(Api(over)))
     assert "each over 4 times as many devices" in drawn
 
 
@@ -141,7 +163,7 @@ def test_good_requests_and_what_tokens_cost_are_drawn_where_they_are_told() -> N
 
     def drawn(as_is: Scenario) -> str:
         answer = ANSWER.model_copy(update={"as_is": as_is, "changed": then})
-        return templates.get_template("parts/forecast.html").render(opened(Api(answer), ask="1"))
+        return templates.get_template("parts/forecast.html").render(waited(Api(answer)))
 
     assert "Good requests" not in drawn(now) and "0.25, as asked 0.25" in drawn(now)
     shown = drawn(then)
@@ -156,7 +178,7 @@ def test_the_change_itself_is_drawn_where_somebody_stops_for_it() -> None:
 
     def drawn(change: ChangeOver | None) -> str:
         answer = ANSWER.model_copy(update={"change": change})
-        return templates.get_template("parts/forecast.html").render(opened(Api(answer), ask="1"))
+        return templates.get_template("parts/forecast.html").render(waited(Api(answer)))
 
     shown = drawn(change)
     assert "While it changes" in shown and "restart, 12.0 s a node" in shown and "2 of 9 requests" in shown
