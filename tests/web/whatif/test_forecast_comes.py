@@ -134,8 +134,8 @@ def test_what_the_twin_refuses_is_told_and_at_its_field(bare_page: Page, held: H
     held.wait_asked(2.25)
     refused = BadRequest("knobs.quantization: the twin knows none alone", field="knobs.quantization")
     held.answer(httpx.Response(400, json=refused.body()).text)
-    expect(bare_page.get_by_role("alert")).to_contain_text("The twin knows none alone")
-    expect(bare_page.locator("#about-quantization")).to_contain_text("The twin knows none alone")
+    expect(bare_page.get_by_role("alert")).to_contain_text("the twin knows none alone")
+    expect(bare_page.locator("#about-quantization")).to_contain_text("the twin knows none alone")
     bare_page.get_by_role("link", name="To its field").press("Enter")
     expect(bare_page.locator("#field-quantization")).to_be_focused()
     expect(bare_page.locator("[data-action=forecast]")).to_have_count(0)
@@ -155,6 +155,7 @@ def test_a_service_that_does_not_answer_is_asked_again(bare_page: Page, held: He
 
     bare_page.route(POLLED, failing)
     bare_page.goto(address(2.5))
+    expect(bare_page.locator("[data-action=forecast]")).to_contain_text("s so far")
     held.wait_asked(2.5)
     held.answer(FORECAST.model_dump_json())
     expect(bare_page.locator("#forecast-says")).to_have_text(COMES)
