@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -72,8 +72,8 @@ T = TypeVar("T")
 CORPUS_TOKENS = 60_000
 SETTLE = timedelta(seconds=2)
 """The newest requests may still be on their way from agents to the service."""
-NODE_POLL_S = 1.0
-"""How often a trial node that another worker holds is asked for."""
+NODE_POLL_S = 2.0
+"""How often a trial node is asked for while others hold all."""
 
 
 @dataclass
@@ -109,9 +109,10 @@ class StudyRun:
             self._hooks.evaluations.named(spec.evaluation, self._hooks.worker)
         default = self._default()
         plan = self._kept_plan()
-        views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
+        look = partial(self._found, plan)
+        views = look()
         traffic = None if plan else wanted_traffic(self._client, spec, end=newest)
-        with self._held_node(views, default) as (node, hold, view):
+        with self._held_node(views, default, look) as (node, hold, view):
             searched = {*spec.space, *(name for knobs in spec.suggested for name in knobs)}
             default = with_starts(default, searched, node.capabilities().declared)
             allowed_s = allowance_s(spec, view, default)
@@ -148,7 +149,7 @@ class StudyRun:
         views = [view for view in nodes if view.pool in pools and engine_of(view) == plan.engine]
         if not views:
             return False
-        with self._held_node(views, plan.default, waits=False) as (node, hold, _):
+        with self._held_node(views, plan.default) as (node, hold, _):
             measuring, search, _ = self._prepared(node, hold, plan, own=False)
             why = measuring.search(search)
             logger.info("study %d: helped on %s until %s", self._study.id, node.name, why)
@@ -162,6 +163,10 @@ class StudyRun:
             return self._asked(partial(self._client.study_plan, self._study.id))
         except NotFound:
             return None
+
+    def _found(self, plan: StudyPlan | None) -> list[NodeView]:
+        """The trial nodes of now that fit, at least one. Raises NotFound."""
+        return self._fitting(find_trial_nodes(self._client.nodes(), self._spec.pool), plan)
 
     def _fitting(self, views: Sequence[NodeView], plan: StudyPlan | None) -> list[NodeView]:
         """Nodes whose figures can be compared with what was measured before. Raises NotFound without one."""
@@ -179,10 +184,11 @@ class StudyRun:
 
     @contextmanager
     def _held_node(
-        self, views: Sequence[NodeView], default: dict[str, Any], *, waits: bool = True
+        self, views: Sequence[NodeView], default: dict[str, Any], look: Callable[[], Sequence[NodeView]] | None = None
     ) -> Iterator[tuple[TrialNode, NodeHold, NodeView]]:
-        """The first of these that nobody else holds, put back and given back afterwards. `waits` for one."""
-        view, hold = self._taken(views, waits)
+        """The first of these that nobody else holds, put back and given back afterwards. `look`: which there are by
+        then, while all are held; None: it does not wait for one."""
+        view, hold = self._taken(views, look)
         try:
             with hold:
                 stop = either(self._hooks.stop, hold.lost)
@@ -196,7 +202,9 @@ class StudyRun:
         finally:
             hold.release()
 
-    def _taken(self, views: Sequence[NodeView], waits: bool) -> tuple[NodeView, NodeHold]:
+    def _taken(
+        self, views: Sequence[NodeView], look: Callable[[], Sequence[NodeView]] | None
+    ) -> tuple[NodeView, NodeHold]:
         while True:
             held: list[str] = []
             for view in views:
@@ -209,11 +217,13 @@ class StudyRun:
                     held.append(error.message.removeprefix("node: "))
                     continue
                 return view, NodeHold(self._client, lease, every_s=self._hooks.heartbeat_s)
-            if not waits:
+            if look is None:
                 raise Stopped("every trial node is held")
             self._hooks.progress(f"waits for a trial node: {'; '.join(held)}")
             if self._hooks.stop.wait(NODE_POLL_S):
                 raise Stopped("the study was stopped")
+            with suppress(NotFound):  # Those that are held have gone for a while: it still waits for them.
+                views = self._asked(look)
 
     def _default(self) -> dict[str, Any]:
         """The pool's revision when the study was claimed, whatever single nodes run: a canary is not the pool."""

@@ -101,6 +101,9 @@ class Worker:
             return StudyFinish(worker=self._name, result=result, rollout_id=rollout_id)
         except Stopped as error:
             logger.info("study %d: %s", study.id, error)
+            with contextlib.suppress(TailwrightError, httpx.HTTPError):  # Cancelled, or given to another, by then.
+                lease.say(progress=str(error))
+                lease.renew()
             return None
         except TailwrightError as error:
             logger.warning("study %d failed: %s", study.id, error.message)

@@ -147,7 +147,11 @@ def test_two_workers_share_a_study_and_another_study_waits_for_a_node_that_nobod
 ) -> None:
     budgets = {"max_num_batched_tokens": {"choices": [24, 48, 96, 128, 256, 384, 512, 768]}}
     spec = StudyCreate.model_validate(SPEC | {"max_trials": 6, "space": budgets})
-    with SseEngine() as other, StudyService([engine, other], spec, WORKLOAD, BAD, ticks=True) as service:
+    with (
+        SseEngine() as other,
+        SseEngine() as late,
+        StudyService([engine, other], spec, WORKLOAD, BAD, ticks=True) as service,
+    ):
         nursery.start(service, told, "first", measures=1, point="reported")
         wait_for("the first has measured the default", lambda: service.trials, 30)
         nursery.start(service, told, "second", measures=2, point="replaying")
@@ -157,6 +161,9 @@ def test_two_workers_share_a_study_and_another_study_waits_for_a_node_that_nobod
         third = nursery.start(service, told, "third")
         waits = "waits for a trial node: t1 is held for study 1 by 'first'; t2 is held for study 1 by 'second'"
         wait_for("the other study waits", lambda: service.read(second).progress == waits, 30)
+        late.knobs = dict(BAD)
+        service.engines["t3"] = late
+        wait_for("it takes a node that has come since", lambda: service.read(second).trial_node == "t3", 30)
         os.kill(third, signal.SIGKILL)
         # The default on the first node, two trials of the second on the other, and its third under way.
         assert [(trial.node, trial.worker) for trial in service.all_trials] == [
