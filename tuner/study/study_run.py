@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import httpx
 
 from controlplane.client import Client
+from controlplane.contract.bodies.knob_schema import OF_GOOD
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.studies import (
     FINALIST,
@@ -34,6 +35,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
+from controlplane.contract.planning.carried_text import limits_text
 from controlplane.contract.planning.cost_text import costs_text
 from controlplane.contract.planning.draft_acceptance import DraftAcceptance
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
@@ -293,6 +295,11 @@ class StudyRun:
         }
         if log.default is None or log.default.objective_s is None:
             return self._unproven(search, log, why, None)
+        if self._spec.objective in OF_GOOD and not any(one.measurement and one.measurement.good for one in log.search):
+            none = f"no request of any trial kept {limits_text(self._spec.constraints)} ({why})"
+            return self._unproven(
+                search, log, f"{none}; looser limits, or lighter traffic, would tell them apart", None
+            )
         finalists = finalists_of(search, self._spec.finalists)
         if not finalists:
             return self._unproven(search, log, f"nothing measured was better than what runs now ({why})", None)

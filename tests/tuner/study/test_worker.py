@@ -320,6 +320,19 @@ def test_what_serves_more_good_requests_at_twice_the_load_is_found(service: Stud
     assert proposed["objective"] is None and proposed["limits"][0]["limit_s"] == 0.05
 
 
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "service", [{"objective": "goodput", "constraints": [Limit(metric="ttft", q=0.95, limit_s=1e-6)]}], indirect=True
+)
+def test_where_nothing_keeps_the_limits_nothing_is_raced(service: StudyService) -> None:
+    """All configurations serve as many good requests, none: pairs of two of them would say so for as long."""
+    _work(service)
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.NOT_BETTER, service.study.error
+    assert result.summary.startswith("Keep what runs now: no request of any trial kept ttft p95 <= 1 µs")
+    assert "finalist" not in {trial.kind for trial in service.trials}
+
+
 @pytest.fixture
 def queued(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Replays end at once; requests queue for a server that works on one prompt after another. The rates at which they
