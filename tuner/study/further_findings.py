@@ -44,9 +44,9 @@ def asks_for_costs(spec: StudyCreate) -> bool:
 def costs_by_pairs(
     spec: StudyCreate, race: Race, winner: Carries | None, default: Carries | None, tokens_per_s: float | None
 ) -> Costs | None:
-    """Of both arms; None where costs are not asked for, or no load was sought. `tokens_per_s`: of the pool's captured
+    """Of both arms; None where costs are not asked for, no load was sought, or neither carries any. `tokens_per_s`: of the pool's captured
     traffic."""
-    if winner is None or default is None or not asks_for_costs(spec):
+    if winner is None or default is None or not asks_for_costs(spec) or not (winner.load or default.load):
         return None
     run = race.loads[DEFAULT][0]
     before, after = (token_cost(one, run, spec.load) for one in (default, winner))
@@ -54,8 +54,8 @@ def costs_by_pairs(
 
 
 def cost_alone(spec: StudyCreate, default: CarriedLoad | None, tokens_per_s: float | None) -> Costs | None:
-    """Of the default, by its one run of the search."""
-    if default is None or not asks_for_costs(spec):
+    """Of the default, by its one run of the search; None as there."""
+    if default is None or not asks_for_costs(spec) or not default.load:
         return None
     cost = token_cost(default, default, spec.load)
     return None if cost is None else costs_of(cost, None, tokens_per_s)

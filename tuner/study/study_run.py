@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.bodies.knob_schema import OF_GOOD
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.studies import (
     FINALIST,
@@ -35,7 +34,6 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, canonical_json
-from controlplane.contract.planning.carried_text import limits_text
 from controlplane.contract.planning.cost_text import costs_text
 from controlplane.contract.planning.draft_acceptance import DraftAcceptance
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
@@ -58,7 +56,7 @@ from tuner.study.remeasure import DEFAULT, WINNER
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.study_plan import engine_of, slices_of
 from tuner.study.study_planning import IN_PRODUCTION, acceptance_of_runs, drafts_of, study_planned
-from tuner.study.study_text import carries_text, summary_of, upper_first
+from tuner.study.study_text import carries_text, nothing_kept, summary_of, upper_first
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
@@ -295,11 +293,9 @@ class StudyRun:
         }
         if log.default is None or log.default.objective_s is None:
             return self._unproven(search, log, why, None)
-        if self._spec.objective in OF_GOOD and not any(one.measurement and one.measurement.good for one in log.search):
-            none = f"no request of any trial kept {limits_text(self._spec.constraints)} ({why})"
-            return self._unproven(
-                search, log, f"{none}; looser limits, or lighter traffic, would tell them apart", None
-            )
+        if none := nothing_kept(self._spec, log.search):
+            mend = "looser limits, or lighter traffic, would tell them apart"
+            return self._unproven(search, log, f"{none} ({why}); {mend}", None)
         finalists = finalists_of(search, self._spec.finalists)
         if not finalists:
             return self._unproven(search, log, f"nothing measured was better than what runs now ({why})", None)

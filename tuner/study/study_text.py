@@ -12,6 +12,7 @@ from controlplane.contract.bodies.studies import (
     Evaluation,
     StudyCreate,
     StudyVerdict,
+    Trial,
 )
 from controlplane.contract.knobs import difference
 from controlplane.contract.planning.carried_text import carried_text, limits_text
@@ -91,6 +92,17 @@ def summary_of(
         "" if None in carries or spec.objective not in OF_LOADS else f" {upper_first(carries_text(spec, *carries))}."
     )
     return f"Keep what runs now: with the best candidate ({change}) {done} ({interval}), and {reason}.{loads}{told}"
+
+
+def nothing_kept(spec: StudyCreate, trials: Sequence[Trial]) -> str:
+    """What no trial of the search kept, where that is all that could tell them apart; empty where one did."""
+    measured = [trial.measurement for trial in trials if trial.measurement is not None]
+    limits = limits_text(spec.constraints)
+    if spec.objective in OF_GOOD and not any(one.good for one in measured):
+        return f"no request of any trial kept {limits}"
+    if spec.objective in OF_LOADS and not any(one.carried is not None and one.carried.load for one in measured):
+        return f"no configuration kept {limits} at the least load that was tried"
+    return ""
 
 
 def _beside(

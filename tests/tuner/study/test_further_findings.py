@@ -78,3 +78,11 @@ def test_where_no_load_was_sought_there_is_no_cost() -> None:
         for arm in (DEFAULT, WINNER):
             race.add(arm, Assessment(1.0, {}))
     assert costs_by_pairs(study, race, None, None, 400.0) is None
+
+
+def test_where_neither_carries_any_load_tokens_have_no_price() -> None:
+    """The figure that such a load is searched by, half of the least that was tried, is nobody's."""
+    study, nothing = spec(objective="cost"), carried(1.0).model_copy(update={"load": 0.0, "low": 0.0, "high": 0.0})
+    race = raced(study)
+    assert costs_by_pairs(study, race, nothing, nothing, 400.0) is None and cost_alone(study, nothing, 400.0) is None
+    assert costs_by_pairs(study, race, over_runs(race.loads[WINNER], 1.0), nothing, 400.0) is not None

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     AlsoFound,
@@ -12,12 +14,14 @@ from controlplane.contract.bodies.studies import (
     StudyCreate,
     StudyVerdict,
     TokenCost,
+    Trial,
+    TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.planning.measurement import Carries
+from controlplane.contract.planning.measurement import CarriedLoad, Carries, Measurement
 from tuner.study.paired_test import Improvement
 from tuner.study.remeasure import verdict
-from tuner.study.study_text import carries_text, changes, summary_of
+from tuner.study.study_text import carries_text, changes, nothing_kept, summary_of
 
 SCHEDULE = ((1, 4), (8, 0))
 
@@ -137,3 +141,31 @@ def test_goodput_is_told_as_the_rate_that_it_is() -> None:
     assert told.startswith("goodput rises by 25.0 % (11.1 % to 100.0 %, 95 %, 5 interleaved pairs")
     kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, default, Improvement(-0.25, -1, 0.5, 5), {})
     assert ") goodput falls by 20.0 % (-100.0 % to 50.0 %" in kept and "does not exclude zero" in kept
+
+
+@pytest.mark.parametrize(
+    ("objective", "kept", "says"),
+    [
+        ("goodput", {"good": 0}, "no request of any trial kept ttft p95 <= 500 ms"),
+        ("goodput_tokens", {"good": 1}, ""),
+        ("max_load", {"load": 0.0}, "no configuration kept ttft p95 <= 500 ms at the least load that was tried"),
+        ("cost", {"load": 0.3}, ""),
+        ("ttft", {}, ""),
+    ],
+)
+def test_that_nothing_kept_the_limits_is_said_where_nothing_else_tells_trials_apart(
+    objective: str, kept: dict[str, Any], says: str
+) -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.5)]
+    spec = StudyCreate(pool="p", objective=objective, constraints=limits)
+    carried = None
+    if "load" in kept:
+        carried = CarriedLoad(load=kept["load"], low=0.0, high=1.0, request_s=1.0, replays=[])
+    measurement = Measurement(
+        requests=9, errors=0, duration_s=1, quantiles={}, output_tokens_per_s=1, good=kept.get("good"), carried=carried
+    )
+    trials = [
+        Trial(number=number, knobs={}, state=TrialState.COMPLETE, id=number, study_id=1, measurement=one)
+        for number, one in enumerate([None, measurement])
+    ]
+    assert nothing_kept(spec, trials) == says
