@@ -44,8 +44,8 @@ def asks_for_costs(spec: StudyCreate) -> bool:
 def costs_by_pairs(
     spec: StudyCreate, race: Race, winner: Carries | None, default: Carries | None, tokens_per_s: float | None
 ) -> Costs | None:
-    """Of both arms; None where costs are not asked for, no load was sought, or neither carries any. `tokens_per_s`: of the pool's captured
-    traffic."""
+    """Of both arms; None where costs are not asked for, no load was sought, or neither carries any. `tokens_per_s`: of
+    the pool's captured traffic."""
     if winner is None or default is None or not asks_for_costs(spec) or not (winner.load or default.load):
         return None
     run = race.loads[DEFAULT][0]
