@@ -72,7 +72,7 @@ def read_aiperf(lines: Iterable[str], *, pool: str = "trace") -> Workload:
     if records and "metadata" in records[0][1]:
         return _aiperf_run(records, pool)
     requests, sizes = [], set()
-    last: dict[str, float] = {}
+    last: dict[str | int, float] = {}
     for place, record in records:
         if content := next((name for name in _TEXTS if record.get(name) is not None), None):
             raise BadRequest(
