@@ -23,13 +23,13 @@ from transformers import AutoTokenizer
 from agents.engine.options import BUNDLED
 from benchmarks.tuner_measures.engine_grid import CORPUS_TOKENS, traffic
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES, SHAPE, defaults
-from benchmarks.tuner_measures.from_forecasts.well_spread import well_spread
 from benchmarks.tuner_measures.measured_surface import full_weights
 from benchmarks.twin_measures.recorded_engine import RecordedEngine, Served
 from benchmarks.twin_measures.recorded_task import task_of
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import canonical_json, parse_config
 from controlplane.contract.planning.whatif import MOST_OTHERS, ForecastClass, WhatIfCreate
+from tuner.search.well_spread import well_spread
 from tuner.twin.forecast import WARM_UP, forecast
 from tuner.twin.known_pool import known_of
 from tuner.workload.corpus import read_tokens

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from tuner.search.forecasts import Forecasts, Guided, Told
 from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
 from tuner.search.space import Space
@@ -119,10 +120,10 @@ class Belief:
 class Models:
     """What was learned of a study's runs, for whichever configurations are asked for. `crashes`: None where all ran."""
 
-    objective: Surrogate
-    limits: Sequence[Surrogate]
+    objective: Surrogate | Guided
+    limits: Sequence[Surrogate | Guided]
     crashes: Surrogate | None
-    also: Sequence[Surrogate] = ()
+    also: Sequence[Surrogate | Guided] = ()
 
     def at(self, places: Array) -> Belief:
         """About each of these places."""
@@ -151,29 +152,38 @@ def models_of(
     constraints: Sequence[str],
     default_s: float | None,
     also: Mapping[str, float | None] = MappingProxyType({}),
+    forecasts: Forecasts | None = None,
+    objective: str = "",
 ) -> Models | None:
     """`runs`: (configuration, what came of it), repeats apart. `also`: the further objectives, what the default took by
-    name. None while nothing was measured."""
+    name. `forecasts`: of limits and objectives by name; `objective`: the first one's. None while nothing was
+    measured."""
     measured = [run for run in runs if run[1].objective_s is not None]
     if not measured or not space.values:
         return None
     places = space.places([knobs for knobs, _ in measured])
 
-    def fitted(values: Sequence[float], noise: float = TOLD_NOISE, at: Array = places) -> Surrogate:
-        return Surrogate(at, np.array(values), noise=noise, ordered=space.ordered)
+    def fitted(values: Sequence[float], name: str) -> Surrogate | Guided:
+        told, ordered = np.array(values), space.ordered
+        if forecasts is None or name not in forecasts:
+            return Surrogate(places, told, noise=TOLD_NOISE, ordered=ordered)
+        return Guided(places, told, Told(forecasts, name), noise=TOLD_NOISE, ordered=ordered)
 
     limits = []
     for name in constraints:
         values = [constraint_value(found.violations[name]) for _, found in measured if name in found.violations]
         if len(values) == len(measured):
-            limits.append(fitted(values))
+            limits.append(fitted(values, name))
     fell = [1.0 if found.objective_s is None else -1.0 for _, found in runs]
-    crashes = fitted(fell, CRASH_NOISE, space.places([knobs for knobs, _ in runs])) if max(fell) > 0 else None
+    crashes = None
+    if max(fell) > 0:
+        tried = space.places([knobs for knobs, _ in runs])
+        crashes = Surrogate(tried, np.array(fell), noise=CRASH_NOISE, ordered=space.ordered)
     return Models(
-        fitted([score(found.objective_s, default_s) for _, found in measured]),
+        fitted([score(found.objective_s, default_s) for _, found in measured], objective),
         limits,
         crashes,
-        [fitted([score(found.also.get(name), own) for _, found in measured]) for name, own in also.items()],
+        [fitted([score(found.also.get(name), own) for _, found in measured], name) for name, own in also.items()],
     )
 
 
@@ -184,7 +194,9 @@ def believe(
     constraints: Sequence[str],
     default_s: float | None,
     also: Mapping[str, float | None] = MappingProxyType({}),
+    forecasts: Forecasts | None = None,
+    objective: str = "",
 ) -> Belief | None:
     """About each of those asked for, as `models_of` these runs; None while nothing was measured."""
-    models = models_of(space, runs, constraints, default_s, also)
+    models = models_of(space, runs, constraints, default_s, also, forecasts, objective)
     return None if models is None else models.at(space.places(asked))

@@ -27,6 +27,7 @@ from controlplane.contract.share_text import share_text
 from tuner.search.belief import LIKELY, Belief, believe, models_of
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
+from tuner.search.forecasts import Forecasts
 from tuner.search.front import expected_gain
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import Assessment, mean_assessment
@@ -103,9 +104,13 @@ class Search:
         kept: KeptTrials | None = None,
         also: Sequence[str] = (),
         also_tolerance: float = 0.1,
+        forecasts: Forecasts | None = None,
+        objective: str = "",
     ) -> None:
         """`remembered`: what was good before, measured before the usual first points. `kept`: where Optuna finds the
         trials. `also`: further objectives, and the share by which the best may be worse than the default in one.
+        `forecasts`: of the pool's twin, by name of limit and objective, of which `objective` is the first; where they
+        point to is measured right after the default.
         """
         self.space = space
         self.default = dict(default)
@@ -126,6 +131,8 @@ class Search:
         self._unfit: set[str] = set()  # Weight formats that failed the quality gate.
         self._known: tuple[int, list[Outcome], Belief | None] = (0, [], None)
         self._kept = kept
+        self._forecasts, self._objective = forecasts, objective
+        self._pointed_to: dict[str, Any] | None = None
 
     # -- what others do ------------------------------------------------------------------------------------------
 
@@ -167,6 +174,7 @@ class Search:
         """What came of a candidate. Hand in `objective.crashed()` for one that could not be measured."""
         if candidate.number == 0:
             self._default = assessment
+            self._pointed_to = self._best_forecast()
         if is_unfit(assessment.violations):
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
@@ -264,7 +272,15 @@ class Search:
     ) -> RandomRival | None:
         """What random search would have found in `spent_s`, beside this search's winner; None where nothing was
         measured, or to be chosen from."""
-        models = models_of(self.space, self._runs(), self._constraints, self._default.objective_s, self._also_default())
+        models = models_of(
+            self.space,
+            self._runs(),
+            self._constraints,
+            self._default.objective_s,
+            self._also_default(),
+            self._forecasts,
+            self._objective,
+        )
         if models is None:
             return None
         fit = [knobs for knobs in self._candidates if knobs[QUANTIZATION] not in self._unfit]
@@ -287,7 +303,8 @@ class Search:
         begun = [*(outcome.knobs for outcome in self.outcomes), *self._pending.values()]
         self._seen = {canonical_json(knobs) for knobs in begun}
         self._waiting = [knobs for knobs in self._waiting if self._fresh(knobs)]
-        for knobs in self._waiting:
+        first = [] if self._pointed_to is None or not self._fresh(self._pointed_to) else [self._pointed_to]
+        for knobs in [*first, *self._waiting]:
             if self._pays(knobs, budget, patient):
                 return Candidate(number, knobs)
         if not self.outcomes:  # The default is being measured, and nothing to be said before.
@@ -307,6 +324,14 @@ class Search:
         if not self._waiting:
             self._gain = float(np.exp(gains.max()))
         return Candidate(number, asked[int(gains.argmax())])
+
+    def _best_forecast(self) -> dict[str, Any] | None:
+        """Where the twin points to, by the default's run."""
+        if self._forecasts is None or self._default.objective_s is None:
+            return None
+        others = [knobs for knobs in self._candidates if knobs != self.default]
+        found = self._forecasts.best(self.space, others, self.default, self._default, self._objective)
+        return None if found is None else dict(found)
 
     def _again(self, number: int, budget: Budget | None) -> dict[str, Any] | None:
         """The incumbent, where it may be measured again."""
@@ -396,7 +421,8 @@ class Search:
             usual = mean_assessment([assessment for _, assessment in runs])
             runs += [(knobs, usual) for knobs in self._pending.values()]
         default_s = self._default.objective_s
-        return believe(self.space, runs, asked, self._constraints, default_s, self._also_default())
+        also = self._also_default()
+        return believe(self.space, runs, asked, self._constraints, default_s, also, self._forecasts, self._objective)
 
     def _runs(self) -> list[tuple[dict[str, Any], Assessment]]:
         return [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]

@@ -70,6 +70,8 @@ class Surrogate:
         weights = solved[..., 0] - means[:, None] * solved[..., 1]
         fit = -0.5 * np.einsum("ki,ki->k", values - means[:, None], weights) - 0.5 * np.log(total[:, 1])
         fit -= np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+        self.evidence = float(np.log(np.mean(np.exp(fit - fit.max()))) + fit.max())
+        """The logarithm of the density of these values, hyperparameters averaged over."""
         best = np.argsort(-fit)[:KEPT]
         share = np.exp(fit[best] - fit[best[0]])
         self._share = share / share.sum()

@@ -1,5 +1,5 @@
-"""What a study's plan is made of: two slices of the traffic, what earlier studies have found, and how many draft tokens
-production accepts."""
+"""What a study's plan is made of: two slices of the traffic, what earlier studies have found, what the pool's twin
+forecasts, and how many draft tokens production accepts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import httpx
+
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.studies import Study, StudyState, Trial
 from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import NUM_SPECULATIVE_TOKENS
 from controlplane.contract.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, WINDOW_S, Metric
 from controlplane.contract.planning.draft_acceptance import (
@@ -24,9 +27,12 @@ from controlplane.contract.planning.draft_acceptance import (
     counts_in_production,
 )
 from controlplane.contract.planning.traffic_mix import mix_of, packed_mix
-from controlplane.contract.planning.trial_leases import StudyPlan
+from controlplane.contract.planning.trial_leases import LONGEST_WHY, ForecastAhead, StudyPlan
+from tuner.search.space import Space
+from tuner.search.well_spread import well_spread
 from tuner.study.earlier_studies import remembered
 from tuner.study.study_plan import plan_of
+from tuner.twin.twin_ahead import MOST_AHEAD, question_ahead, told_ahead, why_none_ahead
 from tuner.workload.capture import slice_for_node, unprimed
 from tuner.workload.own_prompts import told_of
 
@@ -68,6 +74,20 @@ def study_planned(
             return plan
         requests //= 2
         logger.warning("study %d: its traffic is too long to be kept, %d requests", study.id, requests)
+
+
+def with_forecasts(client: Client, study: Study, plan: StudyPlan, space: Space) -> StudyPlan:
+    """The same with what the pool's twin forecasts, or why it has told nothing: a study can do without."""
+    why, found = why_none_ahead(study, list(space.values), str(plan.engine.get("backend", ""))), list[ForecastAhead]()
+    if not why:
+        asked = well_spread(space, plan.default, MOST_AHEAD)
+        try:
+            answer = client.what_if(question_ahead(study, asked, plan.serving))
+            found = told_ahead(plan.default, asked, answer.others)
+        except (TailwrightError, httpx.HTTPError) as error:
+            why = error.message if isinstance(error, TailwrightError) else str(error)
+            logger.warning("study %d: begins without forecasts: %s", study.id, why)
+    return plan.model_copy(update={"forecasts": found, "why_no_forecasts": why[:LONGEST_WHY]})
 
 
 def _earlier(client: Client) -> list[Study]:

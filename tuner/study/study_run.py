@@ -43,6 +43,7 @@ from tuner.evaluation.evaluation_command import Evaluations
 from tuner.replay.replay import Stopped, key
 from tuner.search import quality_gate
 from tuner.search.charge import allowance_s, dear_s
+from tuner.search.forecasts import Forecasts
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS
 from tuner.search.search import Outcome, Search
@@ -55,7 +56,13 @@ from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER
 from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.study_plan import engine_of, slices_of
-from tuner.study.study_planning import IN_PRODUCTION, acceptance_of_runs, drafts_of, study_planned
+from tuner.study.study_planning import (
+    IN_PRODUCTION,
+    acceptance_of_runs,
+    drafts_of,
+    study_planned,
+    with_forecasts,
+)
 from tuner.study.study_text import carries_text, nothing_kept, summary_of, upper_first
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
@@ -120,6 +127,8 @@ class StudyRun:
             if traffic is not None:
                 planned = partial(study_planned, self._client, self._study, span_s=self._time.span_s, end=newest)
                 wanted = planned(traffic(node.max_total()), default, engine_of(view), max_total=node.max_total())
+                self._hooks.progress("asking the twin where to begin")
+                wanted = with_forecasts(self._client, self._study, wanted, self._space(node, wanted))
                 plan = self._asked(partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted))
             assert plan is not None
             told = {**plan.seen, "fresh_slice": plan.fresh, "engine": plan.engine}
@@ -237,9 +246,12 @@ class StudyRun:
         return self._client.config(number).knobs.knobs()
 
     def _space_told(self, node: TrialNode, plan: StudyPlan) -> dict[str, Any]:
-        able, spec = node.capabilities(), self._spec
-        space = build_space(spec.space, plan.default, able, spec.suggested)
-        return space_told(space, spec.space, plan.default, able, spec.suggested)
+        able, spec, space = node.capabilities(), self._spec, self._space(node, plan)
+        told = space_told(space, spec.space, plan.default, able, spec.suggested)
+        return {**told, "forecasts": len(plan.forecasts), "why_no_forecasts": plan.why_no_forecasts}
+
+    def _space(self, node: TrialNode, plan: StudyPlan) -> Space:
+        return build_space(self._spec.space, plan.default, node.capabilities(), self._spec.suggested)
 
     def _prepared(
         self, node: TrialNode, hold: NodeHold, plan: StudyPlan, *, own: bool = True
@@ -250,8 +262,7 @@ class StudyRun:
         log = TrialLog(self._client, self._study.id, hold, stop)
         self._hooks.progress("tokenising the replay's text")
         tokenize = engine_tokenizer(node.url, model=node.model)
-        able = node.capabilities()
-        space = build_space(spec.space, default, able, spec.suggested)
+        able, space = node.capabilities(), self._space(node, plan)
         gated = QUANTIZATION in space.values or default[QUANTIZATION] != Quantization.NONE.value
         seen, fresh = slices_of(plan)
         asked = quality_gate.TOKENS if gated else 0
@@ -279,6 +290,8 @@ class StudyRun:
             kept=self._kept(space) if own else None,
             also=[one.name for one in spec.also],
             also_tolerance=spec.also_tolerance,
+            forecasts=Forecasts(space, plan.forecasts) if plan.forecasts else None,
+            objective=spec.objectives[0].name,
         )
         measuring = Measuring(spec, bench, log, self._time, stop=stop, progress=self._hooks.progress, own=own)
         return measuring, search, log

@@ -16,6 +16,7 @@ from controlplane.contract.metrics import TPOT
 from controlplane.contract.planning.whatif import (
     ChangeOver,
     ForecastClass,
+    Forecasted,
     OtherForecast,
     Scenario,
     TwinTask,
@@ -36,7 +37,10 @@ from tuner.twin.dealt_traffic import Scale
 from tuner.twin.known_pool import Known, drafts_of, known_of, shape_of
 from tuner.twin.outside_steps import around
 from tuner.twin.pool_run import Pool, PoolRun, Serve, embedded, run_pool
+from tuner.workload.rescale import cut
 
+MIDDLE_REQUESTS = 300
+"""Of a replica, that the middle of a configuration is forecast of where no intervals are asked for."""
 WARM_UP = 0.2
 """Share of the span that fills queues and caches and is not scored: every replica starts empty."""
 _HALF = 0.5
@@ -68,7 +72,7 @@ def forecast(task: TwinTask, planner: Planner = Planner()) -> WhatIf:
     good_error = good_error_of(known, half) if asked.good else None
     windows = known.rows(known.until_s)
     apart = known.prompt_rows(known.until_s) if planner.prompts_apart else []
-    last = fit([*windows, *apart], planner.draws, asked.seed)
+    last = fit([*windows, *apart], planner.draws if asked.intervals else 0, asked.seed)
     between_s = _pause(known, replace(pool, cost=last.cost), known.until_s) if planner.pauses else 0.0
     far = wander(windows, last.cost)
     costs = [cost.after(between_s) for cost in costs_around(last, far)]
@@ -144,6 +148,17 @@ class _Question:
             because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
         return _scenario(changed, runs, scale, known, self.error, self.good_error), because
 
+    def middle(self, config: EngineConfig) -> tuple[dict[str, Forecasted], list[str]]:
+        """By one run of the span's first requests, and in what that goes beyond what was seen."""
+        task, known, pool = self.known.task, self.known, self._changed(config)
+        asked = task.asked
+        few = replace(known, workload=cut(known.workload, 0, MIDDLE_REQUESTS * pool.replicas))
+        scale = Scale(asked.load, asked.prompts, asked.outputs)
+        run = _run(few, pool, _costs_over(self.costs, asked.model_parallel)[0], scale, 0, asked.model_parallel)
+        _, untold_because = self.told.ends(known.largest_piece(config))
+        because = [*beyond(task, config, self.as_is, run, self.pool.drafts), *untold_because]
+        return quantiles_of([run], WANTED, self.error, WARM_UP * float(run.at_s[-1])), because
+
     def change_over(self, config: EngineConfig) -> ChangeOver | None:
         """By the pool's own costs, and the slow and the quick pace."""
         task, known, asked = self.known.task, self.known, self.known.task.asked
@@ -170,10 +185,12 @@ def _other(question: _Question, knobs: Mapping[str, Any]) -> OtherForecast:
         config = _config_of(question.known.task, knobs)
     except BadRequest as error:
         return OtherForecast(knobs=dict(knobs), refused=error.message)
-    told, because = question.answered(config)
-    return OtherForecast(
-        knobs=dict(knobs), forecast_class=_class_of(because), because=because, quantiles=told.quantiles
-    )
+    if question.known.task.asked.intervals:
+        told, because = question.answered(config)
+        quantiles = told.quantiles
+    else:
+        quantiles, because = question.middle(config)
+    return OtherForecast(knobs=dict(knobs), forecast_class=_class_of(because), because=because, quantiles=quantiles)
 
 
 def _class_of(because: Sequence[str]) -> ForecastClass:

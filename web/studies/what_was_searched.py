@@ -23,10 +23,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Searched:
-    """`values`: knob to what was searched, in the order in which the study keeps them."""
+    """`values`: knob to what was searched, in the order in which the study keeps them. `forecasts`: of how many
+    configurations the search was told the twin's; `why_no_forecasts`: of none why."""
 
     values: dict[str, list[Any]]
     left_out: list[LeftOut]
+    forecasts: int = 0
+    why_no_forecasts: str = ""
 
 
 def searched(summary: Mapping[str, Any]) -> Searched:
@@ -34,6 +37,7 @@ def searched(summary: Mapping[str, Any]) -> Searched:
     space = summary.get("space")
     told = space if isinstance(space, Mapping) else {}
     values, left_out = told.get("values"), told.get("left_out")
+    forecasts, why_none = told.get("forecasts"), told.get("why_no_forecasts")
     return Searched(
         values={name: of for name, of in values.items() if (name in KNOBS or is_name(name)) and isinstance(of, list)}
         if isinstance(values, Mapping)
@@ -43,4 +47,6 @@ def searched(summary: Mapping[str, Any]) -> Searched:
             for one in (left_out if isinstance(left_out, list) else [])
             if isinstance(one, Mapping) and isinstance(why := one.get("why"), str)
         ],
+        forecasts=forecasts if isinstance(forecasts, int) else 0,
+        why_no_forecasts=why_none if isinstance(why_none, str) else "",
     )

@@ -10,9 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES, kept
-from benchmarks.tuner_measures.from_forecasts.twin_first import twin_first, with_known_default
+from benchmarks.tuner_measures.from_forecasts.twin_first import guided, twin_first, with_known_default
 from benchmarks.tuner_measures.known_surfaces import Surface
-from benchmarks.tuner_measures.measured_surface import EMBEDDED, VLLM_40, full_weights, measured, read, vllm_40
+from benchmarks.tuner_measures.measured_surface import (
+    EMBEDDED,
+    VLLM,
+    VLLM_40,
+    full_weights,
+    measured,
+    read,
+    vllm,
+    vllm_40,
+)
 from benchmarks.tuner_measures.search_regret import path_of, row
 from benchmarks.tuner_measures.search_rivals import Player, product
 from benchmarks.twin_measures.against_engine import kendall
@@ -20,6 +29,7 @@ from benchmarks.twin_measures.against_engine import kendall
 SURFACES: dict[str, tuple[Callable[[int], Surface], Path]] = {
     "full": (full_weights, EMBEDDED),
     "measured": (measured, EMBEDDED),
+    "vllm": (vllm, VLLM),
     "vllm_40": (vllm_40, VLLM_40),
 }
 AFTER = (4, 8, 12)
@@ -50,6 +60,8 @@ def players(path: Path) -> dict[str, Player]:
     """path: of the measured surface."""
     return {
         "product": product,
+        "told the forecasts, as a study of vLLM is": guided(path),
+        "told forecasts that were dealt anew": guided(path, shuffled=True),
         "the twin's best first": twin_first(1, path),
         "and the most different of those nearly as good": twin_first(2, path),
         "the best by forecasts that were dealt anew": twin_first(1, path, shuffled=True),

@@ -26,7 +26,6 @@ from transformers import AutoTokenizer
 from agents.engine.options import BUNDLED
 from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.tuner_measures.engine_grid import CORPUS_TOKENS, traffic
-from benchmarks.tuner_measures.from_forecasts.well_spread import well_spread
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, full_weights, read
 from benchmarks.twin_measures.recorded_engine import RecordedEngine, Served
@@ -34,6 +33,7 @@ from benchmarks.twin_measures.recorded_task import task_of
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, canonical_json, parse_config
 from controlplane.contract.planning.whatif import WhatIf
+from tuner.search.well_spread import well_spread
 from tuner.twin.assumed_drafts import Drafts
 from tuner.twin.costs.step_terms import NAMES as TERMS
 from tuner.twin.costs.step_terms import StepCost

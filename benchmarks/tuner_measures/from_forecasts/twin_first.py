@@ -11,12 +11,16 @@ import numpy as np
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import Ratios, kept
 from benchmarks.tuner_measures.known_surfaces import Surface
-from benchmarks.tuner_measures.measured_surface import EMBEDDED, OBJECTIVE, OFF
-from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search, played
+from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, OFF
+from benchmarks.tuner_measures.search_rivals import Chosen, Player, constraints_of, make_search, played
 from controlplane.contract.knobs import canonical_json
+from controlplane.contract.planning.trial_leases import ForecastAhead
+from tuner.search.forecasts import Forecasts
 from tuner.search.objective import Assessment
-from tuner.search.search import Candidate
+from tuner.search.search import Candidate, Search
 from tuner.search.space import Space
+from tuner.search.well_spread import well_spread
+from tuner.twin.twin_ahead import MOST_AHEAD
 
 T = TypeVar("T")
 NEARLY = 0.1
@@ -66,6 +70,32 @@ def twin_first(many: int, path: Path = EMBEDDED, *, shuffled: bool = False) -> P
             return Candidate(count, json.loads(first.pop(0))) if first else None
 
         return played(search, surface, seed, ahead)
+
+    return play
+
+
+def guided(path: Path = EMBEDDED, *, shuffled: bool = False) -> Player:
+    """A study's own search that is told the twin's forecasts of as many configurations as a study asks for, well spread
+    over the space. shuffled: each has another's."""
+
+    def play(surface: Surface, seed: int) -> Iterator[Chosen]:
+        known = kept(path)[canonical_json(surface.default)][seed % 2]
+        asked = [canonical_json(knobs) for knobs in well_spread(surface.space, surface.default, MOST_AHEAD)]
+        told: Ratios = {key: known[key] for key in asked if key in known}
+        if shuffled:
+            told = dealt_anew(told, seed)
+        told[canonical_json(surface.default)] = dict.fromkeys((OBJECTIVE, *LIMITS), 0.0)
+        ahead = [ForecastAhead(knobs=json.loads(key), ratios=ratios) for key, ratios in told.items()]
+        search = Search(
+            surface.space,
+            surface.default,
+            constraints=constraints_of(surface.limits),
+            seed=seed,
+            max_trials=40,
+            forecasts=Forecasts(surface.space, ahead),
+            objective=OBJECTIVE,
+        )
+        return played(search, surface, seed)
 
     return play
 

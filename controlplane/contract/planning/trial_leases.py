@@ -8,6 +8,10 @@ from pydantic import BaseModel, Field
 from controlplane.contract.bodies.studies import RunOrder, StudyState
 from controlplane.contract.bodies.workload import LONGEST_TRAFFIC
 from controlplane.contract.planning.traffic_mix import LONGEST_MIX
+from controlplane.contract.planning.whatif import MOST_MIDDLES
+
+LONGEST_WHY = 500
+"""Characters."""
 
 
 class Remembered(BaseModel):
@@ -15,6 +19,15 @@ class Remembered(BaseModel):
 
     study_id: int = Field(description="the study that has found it")
     knobs: dict[str, Any] = Field(description="its winner")
+
+
+class ForecastAhead(BaseModel):
+    """What the pool's twin forecasts of a configuration, before anything was measured."""
+
+    knobs: dict[str, Any] = Field(description="the configuration, whole")
+    ratios: dict[str, float] = Field(
+        description="by `metric:q`: the logarithm of the forecast over that of the default"
+    )
 
 
 class StudyPlan(BaseModel):
@@ -40,6 +53,10 @@ class StudyPlan(BaseModel):
     remembered: list[Remembered] = Field(
         default=[], description="what earlier studies of such an engine and such traffic have found better"
     )
+    forecasts: list[ForecastAhead] = Field(
+        default=[], max_length=MOST_MIDDLES, description="of the pool's twin, which the search begins with; empty: none"
+    )
+    why_no_forecasts: str = Field(default="", max_length=LONGEST_WHY, description="empty where there are some")
     engine: dict[str, Any] = Field(
         description="what a trial node must have in common with the first: backend, model, version, formats, limits"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from controlplane.contract.bodies.knob_schema import VALUES
 from controlplane.contract.bodies.studies import Study, TwinBeside
@@ -21,8 +21,8 @@ MOST_REQUESTS = 5000
 """Of a span: a longer one would keep who asks waiting."""
 
 
-MOST_OTHERS = 16
-"""Configurations in one question."""
+MOST_OTHERS, MOST_MIDDLES = 16, 64
+"""Configurations in one question: with intervals, and where the middle of each is enough."""
 
 
 class ForecastClass(StrEnum):
@@ -62,11 +62,25 @@ class WhatIfCreate(BaseModel):
     end: datetime | None = Field(default=None, description="the span's end; null: the newest telemetry")
     others: list[dict[str, Any]] = Field(
         default=[],
-        max_length=MOST_OTHERS,
+        max_length=MOST_MIDDLES,
         json_schema_extra={"items": VALUES},
-        description="further configurations to be forecast in place of `knobs`, each as what differs from the pool's",
+        description="further configurations to be forecast in place of `knobs`, each as what differs from the pool's; "
+        f"{MOST_OTHERS} at most with intervals",
+    )
+    intervals: bool = Field(
+        default=True,
+        description="false: of `others` the middle alone, by one run of fewer requests, as is enough to rank them; its "
+        "interval then knows the twin's error alone",
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="of all chances; the same seed forecasts the same")
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Self:
+        if self.intervals and len(self.others) > MOST_OTHERS:
+            raise ValueError(
+                f"others: wants {MOST_OTHERS} at most, got {len(self.others)}; with intervals=false {MOST_MIDDLES}"
+            )
+        return self
 
 
 class Forecasted(BaseModel):

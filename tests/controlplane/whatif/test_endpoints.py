@@ -151,3 +151,11 @@ def test_who_waits_no_longer_is_told_how_far_it_is(api: TestClient, monkeypatch:
     assert (answer.status_code, answer.json()) == (202, {"elapsed_s": 1.5, "usual_s": 12.0, "limit_s": 60.0})
     assert api.post("/api/v1/whatif", json={"pool": "chat"}, params={"wait_s": 61}).status_code in (400, 422)
     assert waited == [0.0]
+
+
+def test_more_configurations_are_asked_for_without_intervals_alone(api: TestClient) -> None:
+    others = [{"max_num_seqs": count} for count in range(1, 18)]
+    refused = ask(api, 400, others=others)["error"]
+    assert "others: wants 16 at most, got 17; with intervals=false 64" in refused["message"]
+    assert len(ask(api, 200, others=others, intervals=False)["others"]) == 17
+    ask(api, 400, others=others * 4, intervals=False)

@@ -159,3 +159,18 @@ def test_too_little_to_fit_to_is_refused() -> None:
         forecast(Served(traffic(seed=1, requests=8, per_s=2.0), CONFIG).task(WhatIfCreate(pool="chat")))
     with pytest.raises(NotFound, match="windows with steps"):
         forecast(Served(traffic(seed=1, requests=60, per_s=20.0), CONFIG).task(WhatIfCreate(pool="chat")))
+
+
+@pytest.mark.slow
+def test_middles_alone_are_those_of_whole_forecasts_of_the_same_requests(served: Served) -> None:
+    others = [{}, {"max_num_seqs": 2}, {"max_num_batched_tokens": 64}]
+    whole = forecast(served.task(WhatIfCreate(pool="chat", others=others)))
+    asked = WhatIfCreate(pool="chat", others=[*others, *({"max_num_seqs": n} for n in range(3, 40))], intervals=False)
+    middles = forecast(served.task(asked))
+    assert len(middles.others) == 40 and all(one.quantiles for one in middles.others)
+    for one, other in zip(whole.others, middles.others, strict=False):
+        assert other.forecast_class is one.forecast_class
+        for name, told in one.quantiles.items():
+            assert other.quantiles[name].value_s == pytest.approx(told.value_s, rel=0.25)
+    as_is, few = (one.quantiles["ttft:0.95"].value_s for one in middles.others[:2])
+    assert few > 1.5 * as_is

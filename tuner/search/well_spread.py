@@ -1,5 +1,6 @@
 """A few configurations that stand for a whole space, for who can forecast only so many. Pure."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ def well_spread(space: Space, default: Mapping[str, Any], most: int) -> list[dic
     if not names:
         return []
     seen, found = {canonical_json(space.complete(space.chosen(default)))}, list[dict[str, Any]]()
-    for point in stats.qmc.Sobol(len(names), scramble=True, rng=1).random(_DRAWN * most):
+    for point in stats.qmc.Sobol(len(names), scramble=True, rng=1).random_base2(math.ceil(math.log2(_DRAWN * most))):
         drawn = {
             name: space.values[name][int(share * len(space.values[name]))]
             for name, share in zip(names, point, strict=True)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from benchmarks.tuner_measures.from_forecasts.well_spread import well_spread
 from benchmarks.tuner_measures.measured_surface import measured
 from controlplane.contract.knobs import MAX_NUM_BATCHED_TOKENS, QUANTIZATION, canonical_json
 from tuner.search.space import Space
+from tuner.search.well_spread import well_spread
 
 SURFACE = measured(0)
 
