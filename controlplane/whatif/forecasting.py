@@ -6,11 +6,13 @@ nor `lease_s` without anybody who waits or asks again, nor the service.
 
 import logging
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import IO
 
 from controlplane.contract.error_answer import ErrorAnswer
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, Unavailable
@@ -96,21 +98,14 @@ class Forecasting:
             self._done.set_result(answer)
 
     def _answered(self, command: Sequence[str], task: bytes) -> WhatIf:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=ROOT,
-                env=one_thread_each(),
-                preexec_fn=die_with_parent,
-            )
-        except OSError as error:
-            raise Unavailable(f"the twin could not be started: {error}") from error
+        # A file, and no pipe: what a pipe has not taken by the first look, `communicate` never sends.
+        with tempfile.TemporaryFile() as asked:
+            asked.write(task)
+            asked.seek(0)
+            process = self._started(command, asked)
         with process:
             try:
-                said, complaint = self._communicated(process, task)
+                said, complaint = self._communicated(process)
             except Unavailable:
                 process.kill()
                 raise
@@ -120,21 +115,37 @@ class Forecasting:
             raise Unavailable("the twin failed; the service's log says how")
         return _read(said)
 
-    def _communicated(self, process: "subprocess.Popen[bytes]", task: bytes) -> tuple[bytes, bytes]:
-        sent: bytes | None = task
+    def _started(self, command: Sequence[str], asked: IO[bytes]) -> "subprocess.Popen[bytes]":
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=asked,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=ROOT,
+                env=one_thread_each(),
+                preexec_fn=die_with_parent,
+            )
+        except OSError as error:
+            raise Unavailable(f"the twin could not be started: {error}") from error
+
+    def _communicated(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
         while True:
             left_s = max(0.0, self._bounds.limit_s - self.elapsed_s)
             try:
-                return process.communicate(sent, timeout=min(_LOOKED_S, left_s))
+                return process.communicate(timeout=min(_LOOKED_S, left_s))
             except subprocess.TimeoutExpired:
-                sent = None  # It goes on with what it was given.
-            if self.elapsed_s >= self._bounds.limit_s:
-                raise Unavailable(
-                    f"the twin took longer than {self._bounds.limit_s:g} s; ask about a shorter span (window_s)",
-                    field="window_s",
-                )
-            if self._is_left():
-                raise Unavailable("nobody asked for this forecast any more, so it was ended")
+                self._go_on()
+
+    def _go_on(self) -> None:
+        """Raises `Unavailable` where it is late, or nobody is there."""
+        if self.elapsed_s >= self._bounds.limit_s:
+            raise Unavailable(
+                f"the twin took longer than {self._bounds.limit_s:g} s; ask about a shorter span (window_s)",
+                field="window_s",
+            )
+        if self._is_left():
+            raise Unavailable("nobody asked for this forecast any more, so it was ended")
 
     def _is_left(self) -> bool:
         with self._lock:

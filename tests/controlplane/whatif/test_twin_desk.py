@@ -171,24 +171,45 @@ def test_one_that_nobody_asks_for_is_ended_and_begun_anew_by_who_asks(tmp_path: 
     assert told == answer_to(OTHER) and held.processes()[-1] != left
 
 
+class Watched(forecasting.Forecasting):
+    """Tells of each look at who is there, which come while the twin computes."""
+
+    looked = threading.Semaphore(0)
+
+    def _is_left(self) -> bool:
+        self.looked.release()
+        return super()._is_left()
+
+
 def test_one_that_somebody_waits_for_is_not_ended(tmp_path: Path) -> None:
     """The lease is over by the first look, and the twin is held for several."""
     held = Held(tmp_path, lease_s=0.0)
-    looked = threading.Semaphore(0)
-
-    class Watched(forecasting.Forecasting):
-        def _is_left(self) -> bool:
-            looked.release()
-            return super()._is_left()
-
     waited_for = Watched(task_of(ASKED), held.desk.command, forecasting.Bounds(LONG_S, 0.0))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(waited_for.told, None)
         for _ in range(3):
-            looked.acquire()
+            waited_for.looked.acquire()
         held.wait_asked()
         held.answer(ASKED)
         assert waiting.result() == answer_to(ASKED)
+
+
+def test_a_twin_that_begins_late_is_told_all_of_its_task(tmp_path: Path) -> None:
+    """More than a pipe holds: it reads its task after several looks, and answers how long that is."""
+    late = tmp_path / "late.py"
+    late.write_text(
+        "import json, sys\nfrom pathlib import Path\n(Path(sys.argv[1]) / 'go').read_text()\n"
+        "told = {'code': 'not_found', 'message': str(len(sys.stdin.read())), 'detail': {}}\n"
+        "print(json.dumps({'error': told}))\n"
+    )
+    os.mkfifo(tmp_path / "go")
+    task = task_of(ASKED).model_copy(update={"drafted_at": [1.0] * 100_000})
+    waited_for = Watched(task, (sys.executable, str(late), str(tmp_path)), forecasting.Bounds(LONG_S, LONG_S))
+    for _ in range(3):
+        waited_for.looked.acquire()
+    (tmp_path / "go").write_text("now")
+    with pytest.raises(NotFound, match=rf"^{len(task.model_dump_json())}$"):
+        waited_for.told(None)
 
 
 def is_there(process: int) -> bool:
