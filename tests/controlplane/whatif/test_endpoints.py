@@ -65,6 +65,20 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
     database.close()
 
 
+@pytest.fixture
+def answered_by(api: TestClient) -> Iterator[Callable[[Any], None]]:
+    """Has another than the twin asked."""
+    state: Any = api.app.state  # type: ignore[attr-defined]
+    service = state.service
+
+    def put(forecast: Any) -> None:
+        twin: Any = SimpleNamespace(forecast=forecast, vllm_python=None)
+        state.service = replace(service, twin=twin)
+
+    yield put
+    state.service = service
+
+
 def ask(api: TestClient, status: int, **asked: Any) -> Any:
     answer = api.post("/api/v1/whatif", json={"pool": "chat", **asked})
     assert answer.status_code == status, answer.text
@@ -122,7 +136,7 @@ def test_a_metric_that_there_is_not_is_named_with_the_nearest(api: TestClient) -
     )
 
 
-def test_others_write_while_the_twin_computes(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_write_while_the_twin_computes(api: TestClient, answered_by: Callable[[Any], None]) -> None:
     """For as long as the twin took, agents' reports and workers' heartbeats waited, and gave up after half a minute."""
     service: Any = api.app.state.service  # type: ignore[attr-defined]
 
@@ -132,21 +146,18 @@ def test_others_write_while_the_twin_computes(api: TestClient, monkeypatch: pyte
             other.execute("BEGIN IMMEDIATE")
         raise Unavailable(f"asked about {task.asked.pool}")
 
-    twin: Any = SimpleNamespace(forecast=writes_beside, vllm_python=None)
-    monkeypatch.setattr(api.app.state, "service", replace(service, twin=twin))  # type: ignore[attr-defined]
+    answered_by(writes_beside)
     assert "asked about chat" in ask(api, 503, window_s=150)["error"]["message"]
 
 
-def test_who_waits_no_longer_is_told_how_far_it_is(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    service: Any = api.app.state.service  # type: ignore[attr-defined]
+def test_who_waits_no_longer_is_told_how_far_it_is(api: TestClient, answered_by: Callable[[Any], None]) -> None:
     waited: list[float | None] = []
 
     def under_way(asked: WhatIfCreate, gather: Callable[[], TwinTask], wait_s: float | None) -> ForecastUnderWay:
         waited.append(wait_s)
         return ForecastUnderWay(elapsed_s=1.5, usual_s=12.0, limit_s=60.0)
 
-    twin: Any = SimpleNamespace(forecast=under_way, vllm_python=None)
-    monkeypatch.setattr(api.app.state, "service", replace(service, twin=twin))  # type: ignore[attr-defined]
+    answered_by(under_way)
     answer = api.post("/api/v1/whatif", json={"pool": "chat"}, params={"wait_s": 0})
     assert (answer.status_code, answer.json()) == (202, {"elapsed_s": 1.5, "usual_s": 12.0, "limit_s": 60.0})
     assert api.post("/api/v1/whatif", json={"pool": "chat"}, params={"wait_s": 61}).status_code in (400, 422)
