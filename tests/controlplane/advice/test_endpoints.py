@@ -287,7 +287,7 @@ def test_what_is_asked_for_twice_is_answered_once(api: TestClient) -> None:
         ({"pool": "young"}, 400, "model"),
         ({"pool": "quiet"}, 400, "prompt"),
         ({"model": SHAPE, "prompt": 1, "output": 1}, 400, "rate"),
-        ({"pool": "chat", "accelerators": ["h10"]}, 400, "accelerator"),
+        ({"pool": "chat", "accelerators": ["h10"]}, 400, "accelerators"),
         ({"pool": "chat", "tensor_parallel": [3]}, 400, "tensor_parallel"),
         ({"pool": "chat", "concurrency": 4, "rate": 4}, 400, "concurrency"),
         ({"pool": "chat", "window_s": 700_000}, 400, "body.window_s"),

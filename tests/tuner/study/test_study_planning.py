@@ -60,7 +60,9 @@ def test_a_pool_of_vllm_is_forecast_and_its_default_is_the_measure() -> None:
     assert StudyPlan.model_validate_json(plan.model_dump_json()) == plan
 
 
-@pytest.mark.parametrize("error", [Overloaded("another forecast is being made", retry_after_s=5.0), httpx.ReadTimeout("x" * 900)])
+@pytest.mark.parametrize(
+    "error", [Overloaded("another is being made", retry_after_s=5.0), httpx.ReadTimeout("x" * 900)]
+)
 def test_a_twin_that_cannot_tell_costs_the_study_nothing(error: Exception) -> None:
     plan = planned("vllm", Twin(error))
     assert plan.forecasts == [] and plan.why_no_forecasts

@@ -40,13 +40,13 @@ def served(seed: int, config: EngineConfig, cost: Callable[[Terms], float], draf
     ends = [(number + 0.5) * WIDTH_S / PER_WINDOW for number in range(int(last / WIDTH_S * PER_WINDOW))]
     places: dict[str, Any] = {"drafted_at": drafted, "accepted_at": tuple(one // 2 for one in drafted)}
     places |= {"drafted": sum(drafted), "accepted": sum(places["accepted_at"])}
-    found.told_steps = [StepTold(end, 1.0, kv_usage=0.1, deliveries=3, **places) for end in ends]
+    found.told_steps = [StepTold(end, 1.0, kv_usage=0.1, deliveries=10, **places) for end in ends]
     task = task_of(found, slice_of(0), config, WIDTH_S)
     told = rows(task.records, task.windows, piece_of(config))
     assert len(told) >= len(task.windows) - 1, "no window is left out but one that is not whole"
     seconds = {number: cost(one.terms) / one.terms[0] for number, one in enumerate(told)}
     found.told_steps = [
-        StepTold(one.ended_s, seconds.get(int(one.ended_s // WIDTH_S), 1e-3), kv_usage=0.1, deliveries=3, **places)
+        StepTold(one.ended_s, seconds.get(int(one.ended_s // WIDTH_S), 1e-3), kv_usage=0.1, deliveries=10, **places)
         for one in found.told_steps
     ]
     return found
@@ -108,6 +108,20 @@ def test_drafts_are_those_of_all_runs_whatever_their_lengths_and_order() -> None
     drafted, accepted = [10, 6, 4, 2], [5, 3, 2, 1]
     assert one.kept == Drafts().at_places([steps * n for n in drafted], [steps * n for n in accepted]).kept
     assert _drafts([short]).kept == Drafts().at_places([4.0 * steps, 2.0 * steps], [2.0 * steps, 1.0 * steps]).kept
+
+
+def test_drafts_that_are_told_without_places_are_told_by_their_sums_and_runs_without_any_tell_nothing() -> None:
+    config = EngineConfig(num_speculative_tokens=4)
+    drafting = served(1, config, COSTS["none"].seconds, (6, 4, 4, 2))
+    task = task_of(drafting, slice_of(0), config, WIDTH_S)
+    windows = len(drafting.told_steps)
+    sums = _drafts([task.model_copy(update={"drafted_at": [], "accepted_at": []})])
+    assert sums == Drafts.seen(16.0 * windows, 8.0 * windows, 10.0 * windows, 4) and not sums.by_place
+    key = canonical_json(config.knobs())
+    runs = {canonical_json(one.knobs()): [served(2, one, COSTS["none"].seconds)] for one in (FULL, NARROW)}
+    runs[key] = [drafting]
+    assert fitted(SHAPE, runs, list(runs), 0).drafts == fitted(SHAPE, runs, [key], 0).drafts == _drafts([task])
+    assert 0 < _drafts([task]).offered < 1
 
 
 @pytest.mark.parametrize("factor", [0.4, 1.7])

@@ -40,7 +40,7 @@ def test_a_rollout_goes_by_labels(plane: Plane) -> None:
     by_label += ("--wave-soak-s", "60", "--wave-pause")
     assert "409" in plane.run(*start, *by_label, status=1).stderr, "no node is connected, and so none can be the canary"
     assert "canary_selector: no serving node" in plane.run(*start, "--canary-selector", "region=eu", status=1).stderr
-    assert "canary_selector: at character 1" in plane.run(*start, "--canary-selector", "=eu", status=2).stderr
+    assert "--canary-selector: at character 1" in plane.run(*start, "--canary-selector", "=eu", status=2).stderr
     assert "wave_order: of which label" in plane.run(*start, "--wave-order", "eu", status=2).stderr
     assert "wave_pause: between the values of" in plane.run(*start, "--wave-pause", status=2).stderr
     several = ("--metrics", "ttft,itl", "--levels", "ttft=0.9,0.99", "--limits", "ttft:0.95<=0.5", "--tolerance", "0.2")
@@ -55,7 +55,7 @@ def test_a_rollout_goes_by_labels(plane: Plane) -> None:
     }.items()
     assert [stage["share"] for stage in made["spec"]["stages"]] == [0, 0.5, 1]
     assert "leave out --tolerance" in plane.run("rollout", "start", made["id"], "--tolerance", "0.2", status=2).stderr
-    assert "canary_share: " in plane.run(*start, "--canary-share", "0.9", status=2).stderr
+    assert "--canary-share: " in plane.run(*start, "--canary-share", "0.9", status=2).stderr
     plane.run("rollout", "cancel", made["id"])
     policy = {
         "pool": "chat",
