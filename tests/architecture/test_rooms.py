@@ -174,7 +174,7 @@ FACES = {
         "pool_run",
         "seen_hits",
     }
-    | {"simulated_engine", "simulated_request", "steady_decodes", "token_runs", "twin_beside"}
+    | {"simulated_engine", "simulated_request", "steady_decodes", "token_runs"}
     | {"vllm_scheduler", "vllm_twin"},
     "web": {"dashboard"},
     "web/drawing": {"axes", "closing_band", "counted_bars", "curves", "heat_map"}

@@ -32,7 +32,7 @@ from tuner.search.space import Space
 from tuner.search.well_spread import well_spread
 from tuner.study.earlier_studies import remembered
 from tuner.study.study_plan import plan_of
-from tuner.twin.twin_ahead import MOST_AHEAD, question_ahead, told_ahead, why_none_ahead
+from tuner.twin.studies.twin_ahead import MOST_AHEAD, question_ahead, told_ahead, why_none_ahead
 from tuner.workload.capture import slice_for_node, unprimed
 from tuner.workload.own_prompts import told_of
 

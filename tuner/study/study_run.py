@@ -68,7 +68,7 @@ from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
 from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.trial_run import Bench
-from tuner.twin.twin_beside import held_against, question_of
+from tuner.twin.studies.twin_beside import held_against, question_of
 from tuner.workload.corpus import engine_tokenizer, read_tokens
 from tuner.workload.own_prompts import OwnPrompts, own_prompts
 from tuner.workload.wanted_traffic import wanted_traffic

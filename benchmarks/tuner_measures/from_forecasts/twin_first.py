@@ -20,7 +20,7 @@ from tuner.search.objective import Assessment
 from tuner.search.search import Candidate, Search
 from tuner.search.space import Space
 from tuner.search.well_spread import well_spread
-from tuner.twin.twin_ahead import MOST_AHEAD
+from tuner.twin.studies.twin_ahead import MOST_AHEAD
 
 T = TypeVar("T")
 NEARLY = 0.1

@@ -14,7 +14,7 @@ from controlplane.contract.planning.trial_leases import LONGEST_WHY, StudyPlan
 from controlplane.contract.planning.whatif import Forecasted, OtherForecast, WhatIfCreate
 from tuner.search.space import Capabilities, build_space
 from tuner.study.study_planning import with_forecasts
-from tuner.twin.twin_ahead import MOST_AHEAD
+from tuner.twin.studies.twin_ahead import MOST_AHEAD
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 DEFAULT = EngineConfig(max_num_batched_tokens=64).knobs()

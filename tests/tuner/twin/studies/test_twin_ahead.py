@@ -9,7 +9,7 @@ import pytest
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
 from controlplane.contract.planning.whatif import Forecasted, OtherForecast
-from tuner.twin.twin_ahead import LEAST_STUDY_S, question_ahead, told_ahead, why_none_ahead
+from tuner.twin.studies.twin_ahead import LEAST_STUDY_S, question_ahead, told_ahead, why_none_ahead
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC: dict[str, Any] = {"pool": "chat", "max_duration_s": 1800}

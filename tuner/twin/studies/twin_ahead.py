@@ -21,7 +21,7 @@ from controlplane.contract.knobs import (
 )
 from controlplane.contract.planning.trial_leases import ForecastAhead
 from controlplane.contract.planning.whatif import MOST_MIDDLES, OtherForecast, WhatIfCreate
-from tuner.twin.twin_beside import LEAST_S
+from tuner.twin.studies.twin_beside import LEAST_S
 
 VLLM = "vllm"
 """Whose scheduler the twin runs then."""

@@ -9,7 +9,7 @@ from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState, Trial, TrialState
 from controlplane.contract.planning.measurement import Measurement
 from controlplane.contract.planning.whatif import ForecastClass, Forecasted, OtherForecast, WhatIfCreate
-from tuner.twin.twin_beside import held_against, question_of
+from tuner.twin.studies.twin_beside import held_against, question_of
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC: dict[str, Any] = {"pool": "chat", "objective": "ttft", "constraints": [Limit(metric="itl", q=0.99, limit_s=0.2),
