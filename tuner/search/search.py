@@ -110,7 +110,7 @@ class Search:
         """`remembered`: what was good before, measured before the usual first points. `kept`: where Optuna finds the
         trials. `also`: further objectives, and the share by which the best may be worse than the default in one.
         `forecasts`: of the pool's twin, by name of limit and objective, of which `objective` is the first; where they
-        point to is measured right after the default.
+        point to is measured right after the default, unless somebody suggests others.
         """
         self.space = space
         self.default = dict(default)
@@ -132,6 +132,7 @@ class Search:
         self._known: tuple[int, list[Outcome], Belief | None] = (0, [], None)
         self._kept = kept
         self._forecasts, self._objective = forecasts, objective
+        self._points_first = forecasts is not None and not suggested  # What somebody suggests comes first.
         self._pointed_to: dict[str, Any] | None = None
 
     # -- what others do ------------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ class Search:
 
     def _best_forecast(self) -> dict[str, Any] | None:
         """Where the twin points to, by the default's run."""
-        if self._forecasts is None or self._default.objective_s is None:
+        if self._forecasts is None or not self._points_first or self._default.objective_s is None:
             return None
         others = [knobs for knobs in self._candidates if knobs != self.default]
         found = self._forecasts.best(self.space, others, self.default, self._default, self._objective)

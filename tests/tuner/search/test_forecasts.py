@@ -144,3 +144,18 @@ def test_who_has_measured_it_already_is_not_sent_there_again() -> None:
     search.tell(first, measured(first.knobs, noise))
     second = search.ask()
     assert second is not None and second.knobs != first.knobs
+
+
+def test_what_somebody_suggests_is_measured_before() -> None:
+    own = SPACE.complete(SPACE.chosen(DEFAULT) | {"max_num_batched_tokens": 2048})
+    search = Search(
+        SPACE,
+        DEFAULT,
+        constraints=[TPOT],
+        suggested=[own],
+        forecasts=Forecasts(SPACE, told()),
+        objective=E2E,
+    )
+    search.tell(Candidate(0, DEFAULT), measured(DEFAULT, np.random.default_rng(0)))
+    first = search.ask()
+    assert first is not None and first.knobs == own
