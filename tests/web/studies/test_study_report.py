@@ -10,7 +10,7 @@ import pytest
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState, Trial
 from controlplane.contract.planning.online_mode import OnlineMode, OnlineStep, StepOutcome
-from tests.web.studies.measured_study import RESULT, SPEC, MeasuredStudy, study, trials
+from tests.web.studies.measured_study import RESULT, SPEC, SUMMARY, MeasuredStudy, study, trials
 from web.studies.asked_again import asked_again
 from web.studies.study_report import Cost, cost_of, study_report
 
@@ -102,6 +102,20 @@ def test_it_says_what_a_report_says_in_its_order() -> None:
     assert "1520 s of serving" in sections["What it cost, and when it pays back"]
     versions = sections["Versions, and the study again"]
     assert all(words in versions for words in ("9.8.7", "1.4", "tiny", "none, int8", "trial-1", asked_again(SPEC)))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"forecasts": 64}, "what the pool's twin forecasts of 64 configurations"),
+        ({"forecasts": 0, "why_no_forecasts": "the twin was <busy>"}, "without forecasts: the twin was <busy>."),
+    ],
+)
+def test_it_says_whether_the_search_was_told_forecasts(told: dict[str, object], said: str) -> None:
+    section = "What was left out of the search"
+    summary = {**SUMMARY, "space": {**SUMMARY["space"], **told}}
+    assert said in Read(report(study(workload_summary=summary))).sections[section]
+    assert "forecasts" not in Read(report()).sections[section], "an older study has told neither"
 
 
 def test_it_says_which_traffic_was_replayed() -> None:

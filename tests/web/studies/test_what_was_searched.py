@@ -29,6 +29,12 @@ def test_another_form_is_nothing(space: Any) -> None:
     assert searched({"space": space}) == Searched({}, [])
 
 
+def test_forecasts_are_read_and_other_forms_are_none() -> None:
+    assert searched({"space": {"forecasts": 64}}).forecasts == 64
+    assert searched({"space": {"why_no_forecasts": "no twin"}}).why_no_forecasts == "no twin"
+    assert searched({"space": {"forecasts": "64", "why_no_forecasts": 3}}) == Searched({}, [])
+
+
 def test_a_reason_is_wanted() -> None:
     told = [{"knob": "a"}, 3, {"why": 4}, {"why": "it does not run", "values": 3}]
     assert searched({"space": {"left_out": told}}).left_out == [LeftOut("", [], "it does not run")]
