@@ -100,11 +100,11 @@ def test_every_address_is_a_form_that_can_be_sent(told: PoolFigures) -> None:
             assert one.most is None or wanted.maximum is None or wanted.maximum <= one.most
         if one.forecast:
             asked = dict(parse_qsl(urlsplit(one.forecast).query, strict_parsing=True))
-            assert asked_of({name: asked.get(name, USUAL.get(name, "")) for name in SAID}, asked["pool"]).pool == "chat"
+            assert asked_of({name: asked.get(name, USUAL.get(name, "")) for name in SAID}).pool == "chat"
             assert told.config is not None and told.serving[0].backend == "embedded"
 
 
-SAID = (*USUAL, *EngineConfig().knobs())
+SAID = ("pool", *USUAL, *EngineConfig().knobs())
 
 
 def test_the_formulas() -> None:

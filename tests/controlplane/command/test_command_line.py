@@ -111,8 +111,8 @@ def test_help_says_everything_in_a_narrow_terminal_too(command: str) -> None:
     ("arguments", "told"),
     [
         (["tune", "--pool", "p", "--objective", "e2e:x"], "--objective: wants METRIC:QUANTILE"),
-        (["tune", "--pool", "p", "--objective", "e2e:2"], "objective_q: "),
-        (["tune", "--pool", "p", "--trials", "5000"], "max_trials: "),
+        (["tune", "--pool", "p", "--objective", "e2e:2"], "--objective: "),
+        (["tune", "--pool", "p", "--trials", "5000"], "--trials: "),
         (["tune", "--pool", "p", "--constraint", "itl:2<=1"], "--constraint: 'itl:2<=1': q: "),
         (["rollout", "start", "--pool", "p"], "either --set knob=value or --revision"),
         (["rollout", "start", "--revision", "1"], "--pool"),
