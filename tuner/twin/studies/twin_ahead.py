@@ -21,10 +21,8 @@ from controlplane.contract.knobs import (
 )
 from controlplane.contract.planning.trial_leases import ForecastAhead
 from controlplane.contract.planning.whatif import MOST_MIDDLES, OtherForecast, WhatIfCreate
-from tuner.twin.studies.twin_beside import LEAST_S
+from tuner.twin.studies.twin_beside import LEAST_S, VLLM
 
-VLLM = "vllm"
-"""Whose scheduler the twin runs then."""
 PLANNED = {MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS, PREFILL_CHUNK_SIZE}
 """The knobs that its scheduler plans by."""
 MOST_AHEAD = MOST_MIDDLES - 1

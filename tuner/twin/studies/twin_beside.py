@@ -13,8 +13,9 @@ from controlplane.contract.bodies.studies import Study, StudyCreate, Trial, Tria
 from controlplane.contract.knobs import canonical_json
 from controlplane.contract.planning.whatif import MOST_OTHERS, ForecastClass, OtherForecast, WhatIfCreate
 
-EMBEDDED = "embedded"
-"""Whose scheduler the twin runs."""
+EMBEDDED, VLLM = "embedded", "vllm"
+"""Whose schedulers the twin runs; vLLM's plans step by step, so that of its configurations the middle alone is asked
+for, whose interval knows the twin's error alone."""
 LEAST_S = 30.0
 """Of traffic that it is asked about."""
 
@@ -24,7 +25,7 @@ def question_of(study: Study, trials: Sequence[Trial], backend: str) -> WhatIfCr
     what the twin would serve: the pool's own traffic, at one load. trials: of the search."""
     spec, configurations = study.spec, {canonical_json(one.knobs): one.knobs for one in trials if _is_whole(one)}
     by_loads = any(one.objective in OF_LOADS for one in spec.objectives)
-    if not configurations or backend != EMBEDDED or spec.workload or by_loads:
+    if not configurations or backend not in (EMBEDDED, VLLM) or spec.workload or by_loads:
         return None
     return WhatIfCreate(
         pool=spec.pool,
@@ -32,6 +33,7 @@ def question_of(study: Study, trials: Sequence[Trial], backend: str) -> WhatIfCr
         load=spec.load,
         end=study.started_at,
         others=list(configurations.values())[:MOST_OTHERS],
+        intervals=backend == EMBEDDED,
     )
 
 

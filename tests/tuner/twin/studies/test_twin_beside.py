@@ -58,9 +58,15 @@ def test_runs_are_held_against_what_is_forecast_of_the_traffic_from_before_the_s
     assert all(one.calibrated and one.low_s < one.value_s < one.high_s for one in rows)
 
 
+def test_of_vllm_the_middle_alone_is_asked_for() -> None:
+    asked, embedded = (question_of(study(), TRIALS, backend) for backend in ("vllm", "embedded"))
+    assert asked is not None and embedded is not None
+    assert not asked.intervals and embedded.intervals and asked.others == embedded.others
+
+
 @pytest.mark.parametrize(
     ("asked", "backend"),
-    [({}, "vllm"), ({"workload": "friday"}, "embedded"), ({"objective": "max_load"}, "embedded")],
+    [({}, "triton"), ({"workload": "friday"}, "embedded"), ({"objective": "max_load"}, "embedded")],
 )
 def test_what_the_twin_does_not_serve_is_not_asked(asked: dict[str, Any], backend: str) -> None:
     assert question_of(study(**asked), TRIALS, backend) is None
