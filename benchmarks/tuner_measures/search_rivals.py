@@ -39,9 +39,10 @@ def played(
         yield None if found is None else found.knobs
 
 
-def make_search(surface: Surface, seed: int, trials: int = 40) -> Search:
+def make_search(surface: Surface, seed: int, trials: int = 40, **told: Any) -> Search:
+    """told: what a study tells its search besides."""
     constraints = constraints_of(surface.limits)
-    return Search(surface.space, surface.default, constraints=constraints, seed=seed, max_trials=trials)
+    return Search(surface.space, surface.default, constraints=constraints, seed=seed, max_trials=trials, **told)
 
 
 def constraints_of(limits: Iterable[str]) -> list[str]:

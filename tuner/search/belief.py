@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tuner.search.forecasts import Forecasts, Guided, Told
+from tuner.search.forecasts import Forecasts, Guided
 from tuner.search.front import beaten, hypervolume
 from tuner.search.objective import Assessment, constraint_value, score
 from tuner.search.space import Space
@@ -167,7 +168,7 @@ def models_of(
         told, ordered = np.array(values), space.ordered
         if forecasts is None or name not in forecasts:
             return Surrogate(places, told, noise=TOLD_NOISE, ordered=ordered)
-        return Guided(places, told, Told(forecasts, name), noise=TOLD_NOISE, ordered=ordered)
+        return Guided(places, told, partial(forecasts.at, name), noise=TOLD_NOISE, ordered=ordered)
 
     limits = []
     for name in constraints:

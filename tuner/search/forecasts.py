@@ -8,8 +8,7 @@ fast the twin's machine is does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,22 +72,20 @@ class Forecasts:
         return candidates[int(keeps[self.at(objective, places[keeps]).argmin()])]
 
 
-@dataclass(frozen=True)
-class Told:
-    """What is forecast of one figure, wherever it is asked for."""
-
-    forecasts: Forecasts
-    name: str
-
-    def at(self, places: Array) -> Array:
-        return self.forecasts.at(self.name, places)
-
-
 class Guided:
     """As `Surrogate`, with forecasts for the mean that it begins with."""
 
-    def __init__(self, places: Array, values: Array, told: Told, *, noise: float, ordered: NDArray[np.bool_]) -> None:
-        self._told, ran = told, told.at(places)
+    def __init__(
+        self,
+        places: Array,
+        values: Array,
+        told: Callable[[Array], Array],
+        *,
+        noise: float,
+        ordered: NDArray[np.bool_],
+    ) -> None:
+        """told: what is forecast, wherever it is asked for."""
+        self._told, ran = told, told(places)
         self._fits = [Surrogate(places, values - times * ran, noise=noise, ordered=ordered) for times in WEIGHTS]
         logs = np.array([one.evidence for one in self._fits])
         share = np.exp(logs - logs.max())
@@ -97,7 +94,7 @@ class Guided:
 
     def at(self, places: Array) -> Posterior:
         """All weights together, as far as each explains the runs."""
-        there = self._told.at(places)
+        there = self._told(places)
         found = [one.at(places) for one in self._fits]
         means = np.array([one.mean + times * there for one, times in zip(found, WEIGHTS, strict=True)])
         seconds = np.array([one.sd**2 for one in found]) + means**2
@@ -107,5 +104,5 @@ class Guided:
     def draw(self, places: Array, random: np.random.Generator) -> Array:
         """The values of one function, drawn from the belief, at these places together."""
         number = int(random.choice(len(self._fits), p=self._share))
-        drawn: Array = self._fits[number].draw(places, random) + WEIGHTS[number] * self._told.at(places)
+        drawn: Array = self._fits[number].draw(places, random) + WEIGHTS[number] * self._told(places)
         return drawn

@@ -33,7 +33,7 @@ from tailwright_vllm.knob_file import (
     draft_lookup,
     schedule_of,
 )
-from tailwright_vllm.surprises import described
+from tailwright_vllm.surprises import described, surprises
 
 _FOLLOWING = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model"})
 """Drafters that make as many drafts as the scheduler asks for in each step."""
@@ -50,6 +50,16 @@ class Lever:
     move: Callable[[Any], None]
     why_not: str = ""
     before_step: Callable[[], None] | None = None
+
+    def try_move(self, value: Any) -> None:
+        """As far as it can be moved; one that fails says why, and stays from then on."""
+        if self.why_not:
+            return
+        try:
+            self.move(value)
+        except Exception as error:  # noqa: BLE001 - vLLM goes on whatever of it has become another.
+            self.why_not = described(error)
+            surprises.note(self.name, f"{self.name} cannot be moved any more", error)
 
 
 def capacity_of(scheduler: Any) -> Capacity:

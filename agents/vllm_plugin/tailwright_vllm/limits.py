@@ -42,7 +42,7 @@ from tailwright_vllm.knob_file import KnobFile, Wanted
 from tailwright_vllm.levers import capacity_of, floor_of, levers_of
 from tailwright_vllm.memory.engine_memory import memory
 from tailwright_vllm.memory.model_sizes import model_sizes
-from tailwright_vllm.surprises import described, log, surprises
+from tailwright_vllm.surprises import log, surprises
 from tailwright_vllm.weight_format import weight_format
 
 POLL_S = 0.2
@@ -119,14 +119,7 @@ class Limits:
     def _apply(self, wanted: Wanted) -> None:
         self._error = ""
         for name, value in (*wanted.knobs.items(), *wanted.more.items()):
-            lever = self._levers.get(name) or self._further[name]
-            if lever.why_not:
-                continue
-            try:
-                lever.move(value)
-            except Exception as error:  # noqa: BLE001 - vLLM goes on whatever its scheduler has become.
-                lever.why_not = described(error)
-                surprises.note(name, f"{name} cannot be moved any more", error)
+            (self._levers.get(name) or self._further[name]).try_move(value)
         if wanted.revision != self._wanted.revision:
             self._history.append((self._clock(), wanted.revision))
         self._wanted = wanted

@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import Ratios, kept
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import EMBEDDED, LIMITS, OBJECTIVE, OFF
-from benchmarks.tuner_measures.search_rivals import Chosen, Player, constraints_of, make_search, played
+from benchmarks.tuner_measures.search_rivals import Chosen, Player, make_search, played
 from controlplane.contract.knobs import canonical_json
 from controlplane.contract.planning.trial_leases import ForecastAhead
 from tuner.search.forecasts import Forecasts
 from tuner.search.objective import Assessment
-from tuner.search.search import Candidate, Search
+from tuner.search.search import Candidate
 from tuner.search.space import Space
 from tuner.search.well_spread import well_spread
 from tuner.twin.studies.twin_ahead import MOST_AHEAD
@@ -86,15 +86,7 @@ def guided(path: Path = EMBEDDED, *, shuffled: bool = False) -> Player:
             told = dealt_anew(told, seed)
         told[canonical_json(surface.default)] = dict.fromkeys((OBJECTIVE, *LIMITS), 0.0)
         ahead = [ForecastAhead(knobs=json.loads(key), ratios=ratios) for key, ratios in told.items()]
-        search = Search(
-            surface.space,
-            surface.default,
-            constraints=constraints_of(surface.limits),
-            seed=seed,
-            max_trials=40,
-            forecasts=Forecasts(surface.space, ahead),
-            objective=OBJECTIVE,
-        )
+        search = make_search(surface, seed, forecasts=Forecasts(surface.space, ahead), objective=OBJECTIVE)
         return played(search, surface, seed)
 
     return play

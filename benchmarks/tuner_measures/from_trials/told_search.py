@@ -16,7 +16,6 @@ from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES
 from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.search_rivals import Chosen, Player, constraints_of, played
 from controlplane.contract.knobs import canonical_json
-from tuner.search import surrogate
 from tuner.search.belief import TOLD_NOISE, Belief
 from tuner.search.objective import Assessment, constraint_value, score
 from tuner.search.search import Candidate, Outcome, Search
@@ -94,29 +93,15 @@ class ToldSearch(Search):
         fits, logs = list[Posterior](), list[float]()
         for weight in WEIGHTS:
             left = np.array(values) - weight * ran
-            found = Surrogate(places, left, noise=TOLD_NOISE, ordered=ordered).at(at)
+            model = Surrogate(places, left, noise=TOLD_NOISE, ordered=ordered)
+            found = model.at(at)
             fits.append(Posterior(found.mean + weight * there, found.sd, found.noise))
-            logs.append(_evidence(places, left, ordered))
+            logs.append(model.evidence)
         shares = np.exp(np.array(logs) - max(logs))
         shares /= shares.sum()
         means, spreads = np.array([one.mean for one in fits]), np.array([one.sd for one in fits])
         mean: Array = shares @ means
         return Posterior(mean, np.sqrt(shares @ (spreads**2 + means**2) - mean**2), fits[0].noise)
-
-
-def _evidence(places: Array, values: Array, ordered: Any) -> float:
-    """The logarithm of the density of these values, all hyperparameters averaged over, as `Surrogate` weighs them."""
-    lengths, spreads, noises = surrogate._draws(places.shape[1], TOLD_NOISE)
-    gram = surrogate._kernel(surrogate._gaps(places, places, ordered), lengths, spreads)
-    gram += (noises**2)[:, None, None] * np.eye(len(values))
-    ones = np.ones(len(values))
-    solved = np.linalg.solve(gram, np.stack([values, ones], axis=1)[None])
-    total = np.einsum("i,kij->kj", ones, solved)
-    left = values - (total[:, 0] / total[:, 1])[:, None]
-    weights = solved[..., 0] - (total[:, 0] / total[:, 1])[:, None] * solved[..., 1]
-    fit = -0.5 * np.einsum("ki,ki->k", left, weights) - 0.5 * np.log(total[:, 1])
-    fit -= 0.5 * np.linalg.slogdet(gram)[1]
-    return float(np.log(np.mean(np.exp(fit - fit.max()))) + fit.max())
 
 
 def told_by(teller: Teller, *, points: int = 0, prior: bool = False, leaves_out: bool = False) -> Player:

@@ -3,6 +3,7 @@ those that runs do not."""
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.knobs import EngineConfig, canonical_json
 from controlplane.contract.planning.trial_leases import ForecastAhead
-from tuner.search.forecasts import FEWEST, Forecasts, Guided, Told
+from tuner.search.forecasts import FEWEST, Forecasts, Guided
 from tuner.search.objective import Assessment
 from tuner.search.search import Candidate, Search
 from tuner.search.space import Capabilities, Space, build_space
@@ -105,7 +106,9 @@ def test_a_constant_added_to_all_forecasts_changes_nothing(added: float, seed: i
     values = random.standard_normal(6) * 0.3
     more = [one.model_copy(update={"ratios": {name: v + added for name, v in one.ratios.items()}}) for one in told()]
     both = [
-        Guided(places[:6], values, Told(Forecasts(SPACE, ahead), E2E), noise=0.08, ordered=SPACE.ordered).at(places)
+        Guided(places[:6], values, partial(Forecasts(SPACE, ahead).at, E2E), noise=0.08, ordered=SPACE.ordered).at(
+            places
+        )
         for ahead in (told(), more)
     ]
     assert both[0].mean == pytest.approx(both[1].mean, abs=1e-6)
@@ -116,7 +119,7 @@ def test_forecasts_that_say_that_all_is_alike_are_none() -> None:
     flat = [ForecastAhead(knobs=one.knobs, ratios={E2E: 0.0}) for one in told()]
     places = SPACE.places([one.knobs for one in flat])
     values = np.linspace(-0.5, 0.5, 6)
-    guided = Guided(places[:6], values, Told(Forecasts(SPACE, flat), E2E), noise=0.08, ordered=SPACE.ordered)
+    guided = Guided(places[:6], values, partial(Forecasts(SPACE, flat).at, E2E), noise=0.08, ordered=SPACE.ordered)
     plain = Surrogate(places[:6], values, noise=0.08, ordered=SPACE.ordered)
     assert guided.at(places).mean == pytest.approx(plain.at(places).mean, abs=1e-6)
     assert guided.noise == pytest.approx(plain.noise)
@@ -126,7 +129,7 @@ def test_functions_drawn_lie_about_what_is_believed() -> None:
     ahead = told()
     places = SPACE.places([one.knobs for one in ahead])
     values = np.array([one.ratios[E2E] for one in ahead[:6]])
-    guided = Guided(places[:6], values, Told(Forecasts(SPACE, ahead), E2E), noise=0.05, ordered=SPACE.ordered)
+    guided = Guided(places[:6], values, partial(Forecasts(SPACE, ahead).at, E2E), noise=0.05, ordered=SPACE.ordered)
     random = np.random.default_rng(1)
     drawn = np.array([guided.draw(places[:12], random) for _ in range(400)])
     believed = guided.at(places[:12])

@@ -1,10 +1,14 @@
 """The surrogate believes runs as far as their noise permits, and is unsure where nobody has looked."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from tuner.search.surrogate import Posterior, Surrogate
+from tuner.search import surrogate
+from tuner.search.belief import TOLD_NOISE
+from tuner.search.surrogate import Array, Posterior, Surrogate
 
 LINE = np.linspace(0, 1, 9)[:, None]
 ORDERED = np.array([True])
@@ -58,3 +62,29 @@ def test_what_one_knob_does_is_expected_whatever_the_other_is() -> None:
     places, values = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0.0, -0.7, -0.3])
     found = Surrogate(places, values, noise=0.02, ordered=np.array([True, True])).at(np.array([[1.0, 1.0]]))
     assert -1.0 < found.mean[0] < -0.75
+
+
+@pytest.mark.parametrize("seed", (1, 2, 3))
+def test_evidence_is_the_density_of_what_is_left_of_values_without_their_mean(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one draw of hyperparameters: that of any n - 1 contrasts, but for n alone (restricted likelihood)."""
+    random, count = np.random.default_rng(seed), 7
+    places, ordered = random.uniform(size=(count, 3)), np.array([True, True, False])
+    draw = tuple(one[:1] for one in surrogate._draws(3, TOLD_NOISE))
+    monkeypatch.setattr(surrogate, "_draws", lambda knobs, noise: draw)
+    lengths, spreads, noises = draw
+    kernel = surrogate._kernel(surrogate._gaps(places, places, ordered), lengths, spreads)[0]
+    kernel = kernel + noises[0] ** 2 * np.eye(count)
+    contrasts = np.linalg.svd(np.ones((1, count)))[2][1:]
+    values = random.normal(size=count)
+    density = stats.multivariate_normal(np.zeros(count - 1), contrasts @ kernel @ contrasts.T).logpdf(
+        contrasts @ values
+    )
+    alone = 0.5 * (count - 1) * math.log(2 * math.pi) - 0.5 * math.log(count)
+
+    def evidence(told: Array) -> float:
+        return Surrogate(places, told, noise=TOLD_NOISE, ordered=ordered).evidence
+
+    assert evidence(values) == pytest.approx(density + alone)
+    assert evidence(values + 9.0) == pytest.approx(evidence(values))

@@ -24,7 +24,7 @@ from tailwright_vllm.folder import QUEUE_LIMITS, write_atomically
 from tailwright_vllm.further.queue_levers import queue_levers
 from tailwright_vllm.installation import PROCESS
 from tailwright_vllm.knob_file import Capacity, KnobFile, Wanted
-from tailwright_vllm.surprises import described, log, surprises
+from tailwright_vllm.surprises import log, surprises
 
 POLL_S = 0.1
 """How often the thread looks for a new file: the most that a change of a queue limit takes."""
@@ -97,14 +97,7 @@ class QueueLimits:
         self._error = ""
         self._wanted = wanted
         for name, value in wanted.queue_limits.items():
-            lever = self._levers[name]
-            if lever.why_not:
-                continue
-            try:
-                lever.move(value)
-            except Exception as error:  # noqa: BLE001 - vLLM goes on whatever its configuration has become.
-                lever.why_not = described(error)
-                surprises.note(name, f"{name} cannot be moved any more", error)
+            self._levers[name].try_move(value)
 
     def _write(self) -> None:
         told = {

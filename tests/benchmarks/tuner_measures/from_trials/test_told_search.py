@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from benchmarks.tuner_measures.from_forecasts.surface_forecasts import NAMES
 from benchmarks.tuner_measures.from_trials.told_search import (
@@ -17,7 +16,6 @@ from benchmarks.tuner_measures.from_trials.told_search import (
     SIDES,
     Told,
     ToldSearch,
-    _evidence,
     dealt_anew,
     told_by,
 )
@@ -25,7 +23,6 @@ from benchmarks.tuner_measures.known_surfaces import Surface
 from benchmarks.tuner_measures.measured_surface import full_weights
 from benchmarks.tuner_measures.search_rivals import constraints_of, make_search, played, product
 from controlplane.contract.knobs import canonical_json
-from tuner.search import surrogate
 from tuner.search.belief import TOLD_NOISE
 from tuner.search.search import Outcome
 from tuner.search.surrogate import Surrogate
@@ -150,28 +147,6 @@ def test_a_prior_mean_that_is_right_leaves_less_to_learn_and_its_level_tells_not
     np.testing.assert_allclose(flat.mean, alone.mean, atol=1e-6)
     np.testing.assert_allclose(flat.sd, alone.sd, atol=1e-6)
     assert right.noise > 0 and (right.sd > 0).all()
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_evidence_is_the_density_of_what_is_left_of_values_without_their_mean(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of one draw of hyperparameters: that of any n - 1 contrasts, but for n alone (restricted likelihood)."""
-    random, count = np.random.default_rng(seed), 7
-    places, ordered = random.uniform(size=(count, 3)), np.array([True, True, False])
-    draw = tuple(one[:1] for one in surrogate._draws(3, TOLD_NOISE))
-    monkeypatch.setattr(surrogate, "_draws", lambda knobs, noise: draw)
-    lengths, spreads, noises = draw
-    kernel = surrogate._kernel(surrogate._gaps(places, places, ordered), lengths, spreads)[0]
-    kernel = kernel + noises[0] ** 2 * np.eye(count)
-    contrasts = np.linalg.svd(np.ones((1, count)))[2][1:]
-    values = random.normal(size=count)
-    density = stats.multivariate_normal(np.zeros(count - 1), contrasts @ kernel @ contrasts.T).logpdf(
-        contrasts @ values
-    )
-    alone = 0.5 * (count - 1) * math.log(2 * math.pi) - 0.5 * math.log(count)
-    assert _evidence(places, values, ordered) == pytest.approx(density + alone)
-    assert _evidence(places, values + 9.0, ordered) == pytest.approx(_evidence(places, values, ordered))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
